@@ -289,6 +289,7 @@ let package = Package(
             dependencies: [
                 "freshet-load", "FreshetService", "SampleProvider", "PostgresClient", "JSON", "Randomness", "Charts",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "TestSupport", argumentParser,
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
         .testTarget(

@@ -1,11 +1,13 @@
 package import WidgetModel
 
-/// A page of its own with charts and tables, without scripts and references to other files. It is also well-formed XML.
-package enum ReportPage {
+extension HTML {
+    /// A page of its own with charts and tables, without scripts and references to other files. It is also well-formed
+    /// XML.
+    ///
     /// - Parameters:
     ///   - lead: content below the title.
     ///   - style: rules besides those that all reports have.
-    package static func html(title: String, lead: HTML, body: HTML, style: String = "") -> String {
+    package static func report(title: String, lead: HTML, body: HTML, style: String = "") -> String {
         let page: HTML = """
             <!DOCTYPE html>
             <html lang="en">
@@ -15,7 +17,7 @@ package enum ReportPage {
             <meta name="color-scheme" content="light dark"/>
             <title>\(title)</title>
             <style>
-            \(raw: rules)
+            \(raw: reportRules)
             \(raw: style)
             \(raw: Chart.style)
             </style>
@@ -35,7 +37,7 @@ package enum ReportPage {
         return page.text
     }
 
-    private static let rules = """
+    private static let reportRules = """
         :root { --ground: #f7f8f9; --card: #fff; --ink: #1c1e21; --quiet: #5f6670; --rule: #d9dde2; --good: #1a7f37;
           --bad: #cf222e; }
         @media (prefers-color-scheme: dark) {

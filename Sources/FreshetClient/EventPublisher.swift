@@ -18,7 +18,7 @@ package struct OutgoingEvent: Sendable {
     package var handling = EventHandling()
 
     package init(
-        _ event: FreshetEvent, id: String = RandomID.make(), source: String? = nil, time: Timestamp,
+        _ event: FreshetEvent, id: String = String.randomID(), source: String? = nil, time: Timestamp,
         key: String? = nil, traceparent: String? = nil
     ) {
         self.event = event
@@ -58,8 +58,8 @@ package struct EventPublisher: Sendable {
     package func topic(of event: FreshetEvent) -> String { topics[event.type.topic] ?? event.type.topic.defaultName }
 
     func message(_ outgoing: OutgoingEvent) -> KafkaMessage {
-        let encoded = EventEncoder.encode(
-            outgoing.event, id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
+        let encoded = outgoing.event.encode(
+            id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
         return KafkaMessage(
             topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value,

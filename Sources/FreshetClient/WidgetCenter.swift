@@ -3,6 +3,7 @@ import KafkaClient
 public import Logging
 public import ServiceLifecycle
 import Synchronization
+import Tracing
 import WidgetEvents
 import WidgetModel
 
@@ -29,26 +30,8 @@ public final class WidgetCenter: Service {
     private let publisher: EventPublisher
     private let backPressure: WidgetCenterConfiguration.BackPressure
     private let shutdownTimeout: Duration
-    private let admission: Mutex<Admission>
-
-    /// Limit on the number of events under way.
-    struct Admission {
-        let limit: Int
-        private(set) var underWay = 0
-
-        /// Admits all events of a call if there is room. A call with more events than the limit is admitted when no
-        /// others are under way.
-        mutating func admit(_ count: Int) -> Bool {
-            guard underWay == 0 || underWay <= limit - count else { return false }
-            underWay += count
-            return true
-        }
-
-        /// Adds events regardless of the limit.
-        mutating func add(_ count: Int) { underWay += count }
-
-        mutating func finish(_ count: Int) { underWay -= count }
-    }
+    private let maximumEventsUnderWay: Int
+    private let underWay = Mutex(0)
 
     /// Connects in the background. The first call fails if the brokers cannot be reached.
     public init(app: String, configuration: WidgetCenterConfiguration, logger: Logger) throws(WidgetCenterError) {
@@ -57,7 +40,7 @@ public final class WidgetCenter: Service {
         self.app = app
         backPressure = configuration.backPressure
         shutdownTimeout = configuration.shutdownTimeout
-        admission = Mutex(Admission(limit: configuration.maximumEventsUnderWay))
+        maximumEventsUnderWay = configuration.maximumEventsUnderWay
         do throws(KafkaError) {
             producer = try KafkaProducer(
                 configuration: KafkaConfiguration(
@@ -114,17 +97,22 @@ public final class WidgetCenter: Service {
     public func publish(_ events: [WidgetEvent]) async throws(WidgetCenterError) -> [PublishedEvent] {
         guard !events.isEmpty else { return [] }
         let outgoing = try checked(events)
-        switch backPressure {
-        case .suspend: admission.withLock { $0.add(events.count) }
-        case .fail:
-            guard admission.withLock({ $0.admit(events.count) }) else {
-                throw WidgetCenterError(
-                    .overloaded, "as many events as allowed are under way", isRetriable: true,
-                    failedEvents: Array(events.indices))
-            }
+        let isAdmitted = underWay.withLock { underWay in
+            // Events that wait for room are under way as well.
+            guard
+                backPressure == .suspend
+                    || Self.hasRoom(for: events.count, besides: underWay, limit: maximumEventsUnderWay)
+            else { return false }
+            underWay += events.count
+            return true
+        }
+        guard isAdmitted else {
+            throw WidgetCenterError(
+                .overloaded, "as many events as allowed are under way", isRetriable: true,
+                failedEvents: Array(events.indices))
         }
         let results = await publisher.publish(outgoing)
-        admission.withLock { $0.finish(events.count) }
+        underWay.withLock { $0 -= events.count }
         var published: [PublishedEvent] = []
         published.reserveCapacity(events.count)
         var failures: [(index: Int, error: KafkaError)] = []
@@ -144,8 +132,14 @@ public final class WidgetCenter: Service {
         return published
     }
 
+    /// Whether all events of a call may be under way besides others. A call with more events than the limit is admitted
+    /// when no others are under way.
+    static func hasRoom(for count: Int, besides underWay: Int, limit: Int) -> Bool {
+        underWay == 0 || underWay <= limit - count
+    }
+
     private func checked(_ events: [WidgetEvent]) throws(WidgetCenterError) -> [OutgoingEvent] {
-        let traceparent = TraceContext.traceparent()
+        let traceparent = Self.traceparent
         var outgoing: [OutgoingEvent] = []
         outgoing.reserveCapacity(events.count)
         for (index, event) in events.enumerated() {
@@ -158,8 +152,16 @@ public final class WidgetCenter: Service {
         return outgoing
     }
 
+    /// The W3C `traceparent` from the task's context and the bootstrapped instrument; nil without either.
+    private static var traceparent: String? {
+        guard let context = ServiceContext.current else { return nil }
+        var traceparent: String?
+        InstrumentationSystem.instrument.inject(context, into: &traceparent, using: TraceparentInjector())
+        return traceparent
+    }
+
     /// Number of events without an outcome yet.
-    public var eventsUnderWay: Int { admission.withLock { $0.underWay } }
+    public var eventsUnderWay: Int { underWay.withLock { $0 } }
 
     // MARK: End
 
@@ -179,6 +181,16 @@ public final class WidgetCenter: Service {
     public func run() async throws {
         try? await gracefulShutdown()
         await shutdown()
+    }
+}
+
+private struct TraceparentInjector: Injector {
+    /// Longest `traceparent`. Version 0 has 55 bytes; later versions may have more.
+    private static var maximumBytes: Int { 256 }
+
+    func inject(_ value: String, forKey key: String, into traceparent: inout String?) {
+        guard key.lowercased() == "traceparent", value.utf8.count <= Self.maximumBytes else { return }
+        traceparent = value
     }
 }
 

@@ -47,7 +47,7 @@ public struct WidgetCenterConfiguration: Sendable {
 
     /// Checks the settings that nothing else checks.
     func check() throws(WidgetCenterError) {
-        if let problem = EventEncoder.attributeProblem(source) {
+        if let problem = FreshetEvent.attributeProblem(source) {
             throw WidgetCenterError(.invalidArgument, "source \(problem)")
         }
         guard shutdownTimeout >= .zero else {

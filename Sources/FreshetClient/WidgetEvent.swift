@@ -10,63 +10,62 @@ public import Foundation
 
 /// An event for ``WidgetCenter/publish(_:)-([WidgetEvent])``.
 ///
-/// Arguments are checked when the event is published, by the rules of Freshet's own decoder.
+/// Arguments are checked when the event is published, by the rules of Freshet's decoder.
 ///
 /// An event keeps its id and date. Published again after an error, it is the same event and does not override later
 /// ones.
 public struct WidgetEvent: Hashable, Sendable {
     /// The CloudEvents attribute `id`, unique among the events of the center's source: at most 1024 bytes without
     /// control characters. 128 random bits unless it is set.
-    public var id = RandomID.make()
+    public var id = String.randomID()
     /// Time of the event. Events of one widget take effect in the order of their dates.
     public var date = Date()
 
-    private let type: EventType
     /// User whose id is the partition key; nil for the event's own key.
     private let user: String?
-    /// Data of the event without its app, or the error of a value that JSON cannot express.
-    private let data: Result<JSONObject, ModelError>
+    /// The event without its app, or the error of an argument.
+    private let event: Result<FreshetEvent, ModelError>
 
-    private init(_ type: EventType, user: String? = nil, _ data: () throws(ModelError) -> JSONObject) {
-        self.type = type
+    private init(user: String? = nil, _ event: () throws(ModelError) -> FreshetEvent) {
         self.user = user
         do throws(ModelError) {
-            self.data = .success(try data())
+            self.event = .success(try event())
         } catch {
-            self.data = .failure(error)
+            self.event = .failure(error)
         }
     }
 
-    /// The event as Freshet's decoder reads it, with its envelope.
+    /// The event with its envelope.
     ///
-    /// - Throws: `invalidArgument` for what the decoder refuses, with the place in the event's data.
+    /// - Throws: `invalidArgument` for what Freshet's decoder would refuse, with the place in the event's data.
     func outgoing(app: String, traceparent: String?) throws(WidgetCenterError) -> OutgoingEvent {
         do throws(ModelError) {
-            if let problem = EventEncoder.attributeProblem(id) { throw ModelError(message: problem, pointer: "/id") }
-            if let user, let problem = Text.identifierProblem(user) {
-                throw ModelError(message: problem, pointer: "/user")
-            }
-            var data = try data.get()
-            data["app"] = .string(app)
+            if let problem = FreshetEvent.attributeProblem(id) { throw ModelError(message: problem, pointer: "/id") }
             return OutgoingEvent(
-                try Self.event(type, data), id: id, time: try date.timestamp, key: user, traceparent: traceparent)
+                try event.get().published(by: app), id: id, time: try date.timestamp,
+                key: try user?.identifier("/user"), traceparent: traceparent)
         } catch {
             throw WidgetCenterError(.invalidArgument, error.description)
         }
     }
+}
 
-    private static func event(_ type: EventType, _ data: JSONObject) throws(ModelError) -> FreshetEvent {
-        let event: FreshetEvent
-        do throws(EventError) {
-            event = try EventDecoder().decode(data: JSONValue.object(data).encoded, of: type)
-        } catch {
-            throw ModelError(message: error.message, pointer: error.pointer ?? "")
+extension FreshetEvent {
+    /// The event as one of an app.
+    fileprivate func published(by app: String) -> FreshetEvent {
+        switch change {
+        case .reload(var request):
+            request.app = app
+            return FreshetEvent(request)
+        case .widget(.placed(var placement)):
+            placement.app = app
+            return FreshetEvent(placement)
+        case .person(.shortcuts(let device, var shortcuts)):
+            for index in shortcuts.indices { shortcuts[index].content.app = app }
+            return FreshetEvent(app: app, user: user, .person(.shortcuts(device: device, shortcuts)))
+        case .widget, .view, .device, .person, .interaction:
+            return FreshetEvent(app: app, user: user, change)
         }
-        // A kind may not vary by what is wrong with a placement's environment; a device's has no other use.
-        if case .device(.environment(_, let environment, _)) = event.change, let problem = environment.problems.first {
-            throw ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
-        }
-        return event
     }
 }
 
@@ -91,14 +90,14 @@ extension WidgetEvent {
         ofKinds kinds: [String], for audience: WidgetCenter.Audience = .everyone,
         matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
-        reload(.pushReceived, kinds, audience, values)
+        reload(.push, kinds, audience, values)
     }
 
     /// New timelines of all kinds of the app are needed.
     public static func reloadAllTimelines(
         for audience: WidgetCenter.Audience = .everyone, matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
-        reload(.pushReceived, nil, audience, values)
+        reload(.push, nil, audience, values)
     }
 
     /// Data shown by widgets has changed in the app.
@@ -108,7 +107,7 @@ extension WidgetEvent {
         _ state: WidgetCenter.AppState, for audience: WidgetCenter.Audience, kinds: [String]? = nil,
         matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
-        reload(.appChanged, kinds, audience, values, state: state == .foreground ? "foreground" : "background")
+        reload(state == .foreground ? .foreground : .background, kinds, audience, values)
     }
 
     /// An operator requests new timelines, without budget and spacing. For operators' tools only.
@@ -117,19 +116,31 @@ extension WidgetEvent {
     public static func requestReload(
         for audience: WidgetCenter.Audience, kinds: [String]? = nil, matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
-        reload(.reloadRequested, kinds, audience, values)
+        reload(.operator, kinds, audience, values)
     }
 
     private static func reload(
-        _ type: EventType, _ kinds: [String]?, _ audience: WidgetCenter.Audience,
-        _ values: [String: WidgetCenter.Value], state: JSONValue? = nil
+        _ reason: ReloadReason, _ kinds: [String]?, _ audience: WidgetCenter.Audience,
+        _ values: [String: WidgetCenter.Value]
     ) -> WidgetEvent {
-        WidgetEvent(type) { () throws(ModelError) in
-            var data: JSONObject = ["audience": audience.json, "kinds": kinds.map { .texts($0) } ?? "all"]
-            if !values.isEmpty { data["matching"] = try values.json("/matching") }
-            data["state"] = state
-            return data
+        WidgetEvent { () throws(ModelError) in
+            var request = ReloadRequest(app: "", audience: try audience.model(), kinds: .all, reason: reason)
+            if let kinds { request.kinds = try scope(kinds) }
+            // Every configuration contains the empty one.
+            if !values.isEmpty { request.matching = try values.configuration("/matching") }
+            return FreshetEvent(request)
         }
+    }
+
+    private static func scope(_ kinds: [String]) throws(ModelError) -> KindScope {
+        guard kinds.count <= EventDecoder.maximumKinds else {
+            throw ModelError(message: "more than \(EventDecoder.maximumKinds) kinds", pointer: "/kinds")
+        }
+        for (index, kind) in kinds.enumerated() { _ = try kind.identifier("/kinds/\(index)") }
+        guard let scope = KindScope(names: kinds) else {
+            throw ModelError(message: "expected at least one kind", pointer: "/kinds")
+        }
+        return scope
     }
 
     // MARK: Widgets
@@ -139,12 +150,16 @@ extension WidgetEvent {
         _ widget: String, of user: String, device: String, kind: String, family: WidgetCenter.Family,
         configuration: [String: WidgetCenter.Value] = [:], environment: WidgetCenter.Environment
     ) -> WidgetEvent {
-        WidgetEvent(.widgetPlaced) { () throws(ModelError) in
-            [
-                "widget": .string(widget), "user": .string(user), "device": .string(device), "kind": .string(kind),
-                "family": .string(family.rawValue), "configuration": try configuration.json("/configuration"),
-                "environment": environment.json,
-            ]
+        WidgetEvent { () throws(ModelError) in
+            guard let family = WidgetFamily(name: family.rawValue) else {
+                throw ModelError(message: "unknown family", pointer: "/family")
+            }
+            // A kind may not vary by what is wrong with the environment.
+            return FreshetEvent(
+                WidgetPlacement(
+                    app: "", widget: try widget.identifier("/widget"), user: try user.identifier("/user"),
+                    device: try device.identifier("/device"), kind: try kind.identifier("/kind"), family: family,
+                    configuration: try configuration.configuration("/configuration"), environment: environment.model))
         }
     }
 
@@ -154,19 +169,24 @@ extension WidgetEvent {
     public static func widgetConfigured(
         _ widget: String, of user: String, configuration: [String: WidgetCenter.Value]
     ) -> WidgetEvent {
-        WidgetEvent(.widgetConfigured, user: user) { () throws(ModelError) in
-            ["widget": .string(widget), "configuration": try configuration.json("/configuration")]
+        WidgetEvent(user: user) { () throws(ModelError) in
+            let configuration = try configuration.configuration("/configuration")
+            return FreshetEvent(app: "", .widget(.configured(widget: try widget.identifier("/widget"), configuration)))
         }
     }
 
     /// A widget was removed.
     public static func widgetRemoved(_ widget: String, of user: String) -> WidgetEvent {
-        WidgetEvent(.widgetRemoved, user: user) { ["widget": .string(widget)] }
+        WidgetEvent(user: user) { () throws(ModelError) in
+            FreshetEvent(app: "", .widget(.removed(widget: try widget.identifier("/widget"))))
+        }
     }
 
     /// A widget was viewed. Frequently viewed widgets get more reloads.
     public static func widgetViewed(_ widget: String, of user: String) -> WidgetEvent {
-        WidgetEvent(.widgetViewed, user: user) { ["widget": .string(widget)] }
+        WidgetEvent(user: user) { () throws(ModelError) in
+            FreshetEvent(app: "", .view(widget: try widget.identifier("/widget")))
+        }
     }
 
     /// A device's language, time zone or time has changed.
@@ -176,11 +196,14 @@ extension WidgetEvent {
         ofDevice device: String, of user: String, to environment: WidgetCenter.Environment,
         significantTimeChange: Bool = false
     ) -> WidgetEvent {
-        WidgetEvent(.deviceEnvironmentChanged, user: user) {
-            [
-                "device": .string(device), "environment": environment.json,
-                "significantTimeChange": .bool(significantTimeChange),
-            ]
+        WidgetEvent(user: user) { () throws(ModelError) in
+            let environment = environment.model
+            if let problem = environment.problems.first {
+                throw ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
+            }
+            let device = try device.identifier("/device")
+            return FreshetEvent(
+                app: "", .device(.environment(device: device, environment, isSignificant: significantTimeChange)))
         }
     }
 
@@ -195,25 +218,41 @@ extension WidgetEvent {
     public static func deviceRegistered(
         _ device: String, of user: String, token: [UInt8], topic: String, isSandbox: Bool = false
     ) -> WidgetEvent {
-        let address: JSONValue = [
-            "token": .string(Hex.text(token)), "topic": .string(topic),
-            "environment": isSandbox ? "sandbox" : "production",
-        ]
-        return registered(device, user, ["apns": address])
+        registered(device, user) { () throws(ModelError) in
+            guard (8...APNsAddress.maximumTokenBytes).contains(token.count) else {
+                throw ModelError(
+                    message: "expected 8 to \(APNsAddress.maximumTokenBytes) bytes",
+                    pointer: "/channel/apns/token")
+            }
+            if let problem = APNsAddress.problem(ofTopic: topic) {
+                throw ModelError(message: problem, pointer: "/channel/apns/topic")
+            }
+            return .apns(APNsAddress(token: token, environment: isSandbox ? .sandbox : .production, topic: topic))
+        }
     }
 
     /// A device of an app whose backend is notified of changes by its webhook.
     public static func deviceRegistered(_ device: String, of user: String) -> WidgetEvent {
-        registered(device, user, ["webhook": true])
+        registered(device, user) { .webhook }
     }
 
-    private static func registered(_ device: String, _ user: String, _ channel: JSONValue) -> WidgetEvent {
-        WidgetEvent(.deviceRegistered) { ["user": .string(user), "device": .string(device), "channel": channel] }
+    private static func registered(
+        _ device: String, _ user: String, _ channel: () throws(ModelError) -> DeliveryChannel
+    ) -> WidgetEvent {
+        WidgetEvent { () throws(ModelError) in
+            FreshetEvent(
+                app: "", user: try user.identifier("/user"),
+                .device(.registered(device: try device.identifier("/device"), try channel())))
+        }
     }
 
     /// A device is no longer notified of changes.
     public static func deviceUnregistered(_ device: String, of user: String) -> WidgetEvent {
-        WidgetEvent(.deviceUnregistered) { ["user": .string(user), "device": .string(device)] }
+        WidgetEvent { () throws(ModelError) in
+            FreshetEvent(
+                app: "", user: try user.identifier("/user"),
+                .device(.unregistered(device: try device.identifier("/device"))))
+        }
     }
 
     // MARK: Stacks, shortcuts and interactions
@@ -229,11 +268,21 @@ extension WidgetEvent {
         _ stack: String, of user: String, device: String, widgets: [String], smartRotate: Bool = true,
         suggestions: Bool = true
     ) -> WidgetEvent {
-        WidgetEvent(.stackChanged) {
-            [
-                "user": .string(user), "device": .string(device), "stack": .string(stack), "widgets": .texts(widgets),
-                "smartRotate": .bool(smartRotate), "suggestions": .bool(suggestions),
-            ]
+        WidgetEvent { () throws(ModelError) in
+            guard widgets.count <= StackArrangement.maximumWidgets else {
+                throw ModelError(message: "more than \(StackArrangement.maximumWidgets) widgets", pointer: "/widgets")
+            }
+            for (index, widget) in widgets.enumerated() {
+                _ = try widget.identifier("/widgets/\(index)")
+                guard !widgets[..<index].contains(where: { Text.equal($0, widget) }) else {
+                    throw ModelError(
+                        message: "widget \(Text.quoted(widget)) is there twice", pointer: "/widgets/\(index)")
+                }
+            }
+            let arrangement = StackArrangement(
+                device: try device.identifier("/device"), name: try stack.identifier("/stack"), widgets: widgets,
+                smartRotate: smartRotate, suggestions: suggestions)
+            return FreshetEvent(app: "", user: try user.identifier("/user"), .person(.stack(arrangement)))
         }
     }
 
@@ -245,10 +294,11 @@ extension WidgetEvent {
     public static func stackTurned(
         _ stack: String, of user: String, device: String, to widget: String
     ) -> WidgetEvent {
-        WidgetEvent(.stackTurned) {
-            [
-                "user": .string(user), "device": .string(device), "stack": .string(stack), "widget": .string(widget),
-            ]
+        WidgetEvent { () throws(ModelError) in
+            let change = PersonChange.turned(
+                device: try device.identifier("/device"), stack: try stack.identifier("/stack"),
+                widget: try widget.identifier("/widget"))
+            return FreshetEvent(app: "", user: try user.identifier("/user"), .person(change))
         }
     }
 
@@ -258,10 +308,15 @@ extension WidgetEvent {
     public static func relevantShortcuts(
         _ shortcuts: [WidgetCenter.RelevantShortcut], of user: String, device: String? = nil
     ) -> WidgetEvent {
-        WidgetEvent(.shortcutsReplaced) { () throws(ModelError) in
-            var list: [JSONValue] = []
-            for shortcut in shortcuts { list.append(try shortcut.json()) }
-            return ["user": .string(user), "device": .text(device), "shortcuts": .array(list)]
+        WidgetEvent { () throws(ModelError) in
+            guard shortcuts.count <= EventDecoder.maximumShortcuts else {
+                throw ModelError(message: "more than \(EventDecoder.maximumShortcuts) shortcuts", pointer: "/shortcuts")
+            }
+            var list: [RelevantShortcut] = []
+            for (index, shortcut) in shortcuts.enumerated() { list.append(try shortcut.model("/shortcuts/\(index)")) }
+            return FreshetEvent(
+                app: "", user: try user.identifier("/user"),
+                .person(.shortcuts(device: try device?.identifier("/device"), list)))
         }
     }
 
@@ -275,11 +330,14 @@ extension WidgetEvent {
         with kind: String, configuration: [String: WidgetCenter.Value] = [:], of user: String, device: String? = nil,
         timeZone: String? = nil
     ) -> WidgetEvent {
-        WidgetEvent(.interactionDonated) { () throws(ModelError) in
-            [
-                "user": .string(user), "device": .text(device), "kind": .string(kind), "timeZone": .text(timeZone),
-                "configuration": try configuration.json("/configuration"),
-            ]
+        WidgetEvent { () throws(ModelError) in
+            var interaction = DonatedInteraction(
+                kind: try kind.identifier("/kind"), configuration: try configuration.configuration("/configuration"),
+                device: try device?.identifier("/device"))
+            // A time zone that cannot be used is left out, as by Freshet's decoder.
+            let environment = timeZone.map { WidgetEnvironment(reportedLocale: "en", timeZone: $0) }
+            if let environment, environment.problems.isEmpty { interaction.timeZone = environment.timeZone }
+            return FreshetEvent(app: "", user: try user.identifier("/user"), .interaction(interaction))
         }
     }
 }

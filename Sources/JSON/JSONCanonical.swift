@@ -104,28 +104,28 @@ extension JSONReader {
     }
 }
 
-/// Checks of canonical JSON text without parsing.
-package enum CanonicalJSON {
-    /// Whether a string or key contains U+0000, which PostgreSQL's `jsonb` cannot store.
-    package static func containsNull(_ canonical: [UInt8]) -> Bool {
-        guard var index = canonical.firstIndex(of: UInt8(ascii: "\\")) else { return false }
-        while index < canonical.endIndex {
-            guard canonical[index] == UInt8(ascii: "\\") else {
+extension [UInt8] {
+    /// Whether a string or key of canonical JSON contains U+0000, which PostgreSQL's `jsonb` cannot store.
+    package var hasEscapedNull: Bool {
+        guard var index = firstIndex(of: UInt8(ascii: "\\")) else { return false }
+        while index < endIndex {
+            guard self[index] == UInt8(ascii: "\\") else {
                 index += 1
                 continue
             }
-            if canonical[index...].starts(with: "\\u0000".utf8) { return true }
+            if self[index...].starts(with: "\\u0000".utf8) { return true }
             index += 2
         }
         return false
     }
 }
 
-/// Order of UTF-16 code units over UTF-8 bytes.
-enum UTF16Order {
+extension JSONReader {
+    /// Order of UTF-16 code units over UTF-8 bytes.
+    ///
     /// Bytes order as code units do, except that U+E000…U+FFFF (lead bytes EE and EF) come after the surrogates of
     /// the supplementary planes (lead bytes F0…F4).
-    static func compare(
+    static func compareUTF16(
         _ left: some RandomAccessCollection<UInt8>, _ right: some RandomAccessCollection<UInt8>
     ) -> Int {
         var rightBytes = right.makeIterator()

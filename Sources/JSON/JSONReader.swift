@@ -330,15 +330,9 @@ package struct JSONReader: ~Copyable {
     }
 
     /// A state of the reader that it can return to.
-    package struct Checkpoint {
-        let position: Int
-        let frames: Int
-        let keys: Int
-    }
+    package typealias Checkpoint = (position: Int, frames: Int, keys: Int)
 
-    package var checkpoint: Checkpoint {
-        Checkpoint(position: position, frames: frames.count, keys: keys.count)
-    }
+    package var checkpoint: Checkpoint { (position, frames.count, keys.count) }
 
     /// Returns to a checkpoint of this reader within the same array or object, as if nothing had been read since.
     package mutating func rewind(to checkpoint: Checkpoint) {

@@ -301,7 +301,7 @@ extension JSONReader {
 
     @inline(never)
     private mutating func compareWhole(_ left: KeySlot, _ right: KeySlot) -> Int {
-        UTF16Order.compare(utf8(of: left.token), utf8(of: right.token))
+        JSONReader.compareUTF16(utf8(of: left.token), utf8(of: right.token))
     }
 
     @inline(never)

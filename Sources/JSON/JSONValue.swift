@@ -97,7 +97,7 @@ extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, Expre
     package init(stringLiteral value: String) { self = .string(value) }
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
-        self = .object(JSONObject(elements.map { JSONObject.Member(key: $0.0, value: $0.1) }))
+        self = .object(JSONObject(elements.map { (key: $0.0, value: $0.1) }))
     }
 }
 
@@ -151,15 +151,7 @@ extension JSONValue {
 
 /// Members of a JSON object in the order in which they were written, with unique keys.
 package struct JSONObject: Hashable, Sendable {
-    package struct Member: Sendable {
-        package let key: String
-        package var value: JSONValue
-
-        package init(key: String, value: JSONValue) {
-            self.key = key
-            self.value = value
-        }
-    }
+    package typealias Member = (key: String, value: JSONValue)
 
     package private(set) var members: [Member]
 
@@ -190,7 +182,7 @@ package struct JSONObject: Hashable, Sendable {
             switch (index(of: key), newValue) {
             case (let index?, let value?): members[index].value = value
             case (let index?, nil): members.remove(at: index)
-            case (nil, let value?): members.append(Member(key: key, value: value))
+            case (nil, let value?): members.append((key, value))
             case (nil, nil): break
             }
         }
@@ -226,7 +218,7 @@ package struct JSONObject: Hashable, Sendable {
 
 extension JSONObject: ExpressibleByDictionaryLiteral {
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
-        self.init(elements.map { Member(key: $0.0, value: $0.1) })
+        self.init(elements.map { (key: $0.0, value: $0.1) })
     }
 }
 
@@ -252,7 +244,7 @@ extension JSONReader {
             var members: [JSONObject.Member] = []
             try beginObject()
             while let key = try nextKey() {
-                members.append(JSONObject.Member(key: text(of: key), value: try value()))
+                members.append((key: text(of: key), value: try value()))
             }
             return .object(JSONObject(unique: members))
         }

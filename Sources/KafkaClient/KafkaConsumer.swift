@@ -15,7 +15,7 @@ package final class KafkaConsumer: Sendable {
     /// - Throws: `invalidConfiguration` with every invalid property.
     package init(configuration: KafkaConsumerConfiguration, logger: Logger) throws(KafkaError) {
         loop = try ConsumerLoop(configuration: configuration, logger: logger)
-        events = KafkaConsumerEvents(buffer: loop.buffer)
+        events = loop.events
         let loop = loop
         do {
             try PollThread.run("kafka-consumer") { loop.run() }
@@ -94,7 +94,7 @@ package final class KafkaConsumer: Sendable {
     }
 
     /// Appends ``KafkaConsumerEvent/interrupted`` to the waiting events, unless one is among them.
-    package func interrupt() { loop.buffer.push(.interrupted) }
+    package func interrupt() { loop.events.push(.interrupted) }
 
     /// Commits positions for lag tools: asynchronous, best effort, silent on failure.
     package func commit(_ nextOffsets: [TopicPartition: Int64]) {
@@ -134,7 +134,7 @@ package final class KafkaConsumer: Sendable {
     /// Counts so far.
     package var counters: KafkaConsumerCounters {
         var counters = loop.counters.withLock { $0 }
-        (counters.messages, counters.batches) = loop.buffer.counts
+        (counters.messages, counters.batches) = loop.events.counts
         return counters
     }
 

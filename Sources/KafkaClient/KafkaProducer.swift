@@ -33,11 +33,11 @@ package final class KafkaProducer: Sendable {
         maximumQueuedMessages: Int = 100_000,
         maximumQueuedBytes: Int = 64 << 20, logger: Logger
     ) throws(KafkaError) {
-        let limits = ProducerLimits(
-            deliveryTimeout: deliveryTimeout, messages: maximumQueuedMessages, bytes: maximumQueuedBytes)
         self.logger = logger
         make = { () throws(KafkaError) in
-            let loop = try ProducerLoop(configuration: configuration, limits: limits, logger: logger)
+            let loop = try ProducerLoop(
+                configuration: configuration, deliveryTimeout: deliveryTimeout, maximumMessages: maximumQueuedMessages,
+                maximumBytes: maximumQueuedBytes, logger: logger)
             do throws(KafkaError) {
                 try PollThread.run("kafka-producer") { loop.run() }
             } catch {
@@ -50,26 +50,6 @@ package final class KafkaProducer: Sendable {
     }
 
     deinit { state.withLock { $0.loop }.mailbox.stop() }
-
-    /// The client to send with: a new one after the old one failed for good, answered all its messages, and the
-    /// back-off is over. Until then the old one answers with its error.
-    private func current() -> ProducerLoop {
-        state.withLock { state in
-            guard !state.isStopped, state.loop.mailbox.fatalError != nil, state.loop.completion.isDone,
-                state.renewal.isDue(now: .now)
-            else { return state.loop }
-            do {
-                state.loop = try make()
-                state.renewal.renewed(now: .now)
-                state.restarts += 1
-                logger.notice("a new producer takes the place of the failed one")
-            } catch {
-                state.renewal.failed(now: .now)
-                logger.error("no new producer can be made", metadata: ["error": "\(error)"])
-            }
-            return state.loop
-        }
-    }
 
     /// Number of failed clients that were replaced.
     package var restarts: Int { state.withLock { $0.restarts } }
@@ -87,7 +67,23 @@ package final class KafkaProducer: Sendable {
     package func send(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
         guard !messages.isEmpty else { return [] }
         let batch = SendBatch(messages)
-        let mailbox = current().mailbox
+        // A new client follows one that failed for good, once that has answered all its messages and the back-off is over.
+        // Until then the old one answers with its error.
+        let mailbox = state.withLock { state in
+            guard !state.isStopped, state.loop.mailbox.fatalError != nil, state.loop.completion.isDone,
+                state.renewal.isDue(now: .now)
+            else { return state.loop.mailbox }
+            do {
+                state.loop = try make()
+                state.renewal.renewed(now: .now)
+                state.restarts += 1
+                logger.notice("a new producer takes the place of the failed one")
+            } catch {
+                state.renewal.failed(now: .now)
+                logger.error("no new producer can be made", metadata: ["error": "\(error)"])
+            }
+            return state.loop.mailbox
+        }
         let outcomes = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 mailbox.send(batch, continuation)

@@ -6,13 +6,6 @@ import WidgetStore
 /// Claims ready lists and enters them into the pipeline while there is room. It looks for lists after a signal, when
 /// room comes free for lists left behind, and at an interval.
 struct ClaimLoop {
-    enum Next: Equatable {
-        /// More is ready and there is room.
-        case again
-        /// Nothing to do until work, room, or the time limit.
-        case wait(atMost: Duration)
-    }
-
     /// Most counted lists of a kind and lane: counting all of a backlog costs more than claiming a part.
     private static let countedLists = 64
 
@@ -34,13 +27,13 @@ struct ClaimLoop {
         while !isStopping() {
             try Task.checkCancellation()
             let mark = context.signal.mark(.timelines)
-            guard case .wait(let limit) = try await turnOrBackOff(), !isStopping() else { continue }
+            guard let limit = try await turnOrBackOff(), !isStopping() else { continue }
             _ = try await context.signal.wait(
                 past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
         }
     }
 
-    private mutating func turnOrBackOff() async throws -> Next {
+    private mutating func turnOrBackOff() async throws -> Duration? {
         let began = context.clock.elapsed
         do {
             let next = try await turn()
@@ -55,12 +48,14 @@ struct ClaimLoop {
             failures += 1
             context.logger.error("cannot claim", metadata: ["error": "\(error)", "failures": "\(failures)"])
             try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
-            return .again
+            return nil
         }
     }
 
     /// Looks for ready lists once and claims those that there is room for.
-    mutating func turn() async throws -> Next {
+    ///
+    /// - Returns: longest time to wait for work or room; nil: more is ready and there is room.
+    mutating func turn() async throws -> Duration? {
         // Before the room is read, so that no later room is missed.
         context.leases.awaitRoom(true)
         let (next, isHeldBack) = try await look()
@@ -68,10 +63,10 @@ struct ClaimLoop {
         return next
     }
 
-    /// Looks and claims. Returns the next step, and whether lists stay behind for want of room.
-    private mutating func look() async throws -> (Next, isHeldBack: Bool) {
+    /// Looks and claims. Returns the time to wait, and whether lists stay behind for want of room.
+    private mutating func look() async throws -> (Duration?, isHeldBack: Bool) {
         let configuration = context.configuration
-        let idle = Next.wait(atMost: configuration.pollInterval)
+        let idle = configuration.pollInterval
         guard !context.precedence.holdsClaims(at: context.clock.elapsed) else { return (idle, false) }
         var timelines =
             context.claimSize.share(of: configuration.maximumTimelinesInFlight) - context.leases.held
@@ -82,7 +77,7 @@ struct ClaimLoop {
         case .probe(let count):
             isProbe = true
             timelines = min(timelines, count)
-        case .nothing(let time): return (.wait(atMost: min(time, configuration.pollInterval)), false)
+        case .nothing(let time): return (min(time, idle), false)
         }
         guard timelines > 0 else { return (idle, true) }
         let known = try await directory.directory(maximumAge: configuration.directoryAge)
@@ -108,7 +103,7 @@ struct ClaimLoop {
         if isProbe { context.output.probeStarted() }
         let claimed = try await claim(wishes, kinds)
         if isProbe, claimed == 0 { context.output.probeEnded() }
-        return (claimed > 0 && !isProbe ? .again : idle, true)
+        return (claimed > 0 && !isProbe ? nil : idle, true)
     }
 
     /// Kinds and lanes with ready lists, all or from the watermarks on.
@@ -135,11 +130,11 @@ struct ClaimLoop {
 
     /// Claims and enters lists, urgent lanes first in a statement of their own. Returns the number of lists.
     private mutating func claim(_ wishes: [ClaimWish], _ known: KindDirectory) async throws -> Int {
-        let leases = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
-        let urgent = leases.grouped(wishes.filter(\.lane.isUrgent), kinds: known.kinds)
-        let patient = leases.grouped(wishes.filter { !$0.lane.isUrgent }, kinds: known.kinds)
+        func grouped(_ wishes: [ClaimWish]) -> [(lease: Duration, wishes: [ClaimWish])] {
+            context.configuration.grouped(wishes, kinds: known.kinds, publishing: context.output.longestPublish)
+        }
         var lists = 0
-        for (lease, wishes) in urgent + patient {
+        for (lease, wishes) in grouped(wishes.filter(\.lane.isUrgent)) + grouped(wishes.filter { !$0.lane.isUrgent }) {
             // Taken before the statement, so that the database's lease does not end earlier.
             let startedAt = context.clock.elapsed
             let rows = try await context.pool.query(.claimLists(wishes, lease: lease))

@@ -21,46 +21,28 @@ package final class LocalHandOver: HandOverReceiving {
         return context.leases.open >= Self.quarter(of: context)
     }
 
-    package func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant? {
+    package func reserve(_ kindIDs: Set<Int32>) -> HandOver? {
         guard let pipeline = open.withLock({ $0 }) else { return nil }
-        let context = pipeline.context
+        let (context, configuration) = (pipeline.context, pipeline.context.configuration)
         guard case .everything = context.output.allowance() else { return nil }
         let known = pipeline.directory.directory()
         let kinds = kindIDs.compactMap { known.kinds[$0] }.filter { !$0.isPaused && !$0.isRetired }
-        let room = context.claimSize.share(of: context.configuration.maximumTimelinesInFlight)
+        let room = context.claimSize.share(of: configuration.maximumTimelinesInFlight)
         // A part of the room, so that the claim loop finds some during the transaction.
-        let most = min(room - context.leases.held, Self.quarter(of: context))
-        let shares = Self.shares(of: kinds, atMost: most, context)
-        let plan = LeasePlan(configuration: context.configuration, longestPublish: context.output.longestPublish)
-        let handed = Set(shares.lazy.flatMap(\.kindIDs))
-        let leases = kinds.lazy.filter { handed.contains($0.id) }.map { plan.rounded(for: $0, lane: .interactive) }
-        guard let lease = leases.max() else { return nil }
-        let statement = HandOver(shares: shares, lease: lease)
-        guard context.leases.reserve(statement.timelines, limit: room) else { return nil }
-        return HandOverGrant(statement: statement, grantedAt: context.clock.elapsed)
-    }
-
-    private static func quarter(of context: WorkerContext) -> Int {
-        max(1, context.claimSize.share(of: context.configuration.maximumTimelinesInFlight) / 4)
-    }
-
-    /// Timelines for the free slots of each provider. Providers share the process's free slots, as in a claim, so that
-    /// no timeline waits in this process for a slot while another process has one.
-    private static func shares(
-        of kinds: [RegisteredKind], atMost most: Int, _ context: WorkerContext
-    ) -> [HandOver.Share] {
+        var left = min(room - context.leases.held, Self.quarter(of: context))
         let held = context.slots.all
         let all = held.values.reduce(HeldSlots(), +)
-        let configuration = context.configuration
         let capacity = ClaimCapacity(
-            timelines: most, patientTimelines: 0, concurrency: configuration.concurrency,
+            timelines: left, patientTimelines: 0, concurrency: configuration.concurrency,
             requestsPerProvider: configuration.providerConcurrency, inFlight: held)
         let providers = Dictionary(grouping: kinds) { ProviderKey($0) }
             .filter { context.protection.isAvailable($0.key, at: context.clock.elapsed) }
+        // Timelines for the free slots of each provider. Providers share the process's free slots, as in a claim, so that
+        // no timeline waits in this process for a slot while another process has one.
         var free = configuration.concurrency - all.all
         let even = max(1, free / max(1, providers.count))
-        var left = most
         var shares: [HandOver.Share] = []
+        var lease = Duration.zero
         // The order of a dictionary is random, so no provider is always the last one.
         for (provider, kinds) in providers {
             let limit = context.protection.limit(of: provider)
@@ -70,10 +52,20 @@ package final class LocalHandOver: HandOverReceiving {
             let timelines = min(left, requests * min(size, context.protection.sizeLimit(of: provider)))
             guard timelines > 0 else { continue }
             shares.append(HandOver.Share(kindIDs: kinds.map(\.id).sorted(), timelines: timelines))
+            let longestPublish = context.output.longestPublish
+            for kind in kinds {
+                lease = max(
+                    lease, configuration.roundedLease(for: kind, lane: .interactive, publishing: longestPublish))
+            }
             free -= requests
             left -= timelines
         }
-        return shares
+        let grant = HandOver(shares: shares, lease: lease, grantedAt: context.clock.elapsed)
+        return !shares.isEmpty && context.leases.reserve(grant.timelines, limit: room) ? grant : nil
+    }
+
+    private static func quarter(of context: WorkerContext) -> Int {
+        max(1, context.claimSize.share(of: context.configuration.maximumTimelinesInFlight) / 4)
     }
 
     package func ingestIsBehind(_ isBehind: Bool) {
@@ -81,15 +73,15 @@ package final class LocalHandOver: HandOverReceiving {
         if context.precedence.ingestIsBehind(isBehind, at: context.clock.elapsed) { context.signal.signal(.timelines) }
     }
 
-    package func accept(_ grant: HandOverGrant, _ claim: Claim?) {
+    package func accept(_ grant: HandOver, _ claim: Claim?) {
         // After the close, the leases end by themselves.
         guard let pipeline = open.withLock({ $0 }) else { return }
-        defer { pipeline.context.leases.unreserve(grant.statement.timelines) }
+        defer { pipeline.context.leases.unreserve(grant.timelines) }
         guard let claim else { return }
         pipeline.context.metrics.claims.increment()
         pipeline.context.metrics.claimed.increment(by: claim.count)
         pipeline.enter(
             claim, pipeline.directory.directory(), startedAt: grant.grantedAt,
-            leaseEnds: grant.grantedAt + grant.statement.lease)
+            leaseEnds: grant.grantedAt + grant.lease)
     }
 }

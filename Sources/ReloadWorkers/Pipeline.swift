@@ -1,5 +1,6 @@
 import Logging
 import PostgresClient
+import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -25,6 +26,9 @@ final class Pipeline: Sendable {
     let context: WorkerContext
     let directory: DirectoryCache
     let closer: WorkListCloser
+    let isStopping = Atomic(false)
+    /// Whether nothing was under way at the stop.
+    let hasDrained = Atomic(false)
     // Both are bounded by the timelines that may be in flight.
     let works: AsyncStream<Work>
     let patientWorks: AsyncStream<Work>
@@ -108,7 +112,7 @@ final class Pipeline: Sendable {
         case .fetch(let batch): await run(batch)
         case .reschedule(var jobs):
             do {
-                try await writer.reschedule(jobs, until: jobs.leaseEnds)
+                try await writer.reschedule(jobs)
             } catch {
                 giveUp(&jobs, error)
             }
@@ -116,7 +120,7 @@ final class Pipeline: Sendable {
         case .collect(var jobs):
             endLost(&jobs)
             do {
-                try await Collector(context: context).collect(&jobs)
+                try await context.collect(&jobs)
             } catch {
                 giveUp(&jobs, error, mayBeStored: true)
             }
@@ -152,45 +156,38 @@ final class Pipeline: Sendable {
         var batch = batch
         let lane = batch.lane
         endLost(&batch.jobs)
-        guard !batch.jobs.isEmpty else { return endRequest(batch.provider, lane) }
-        batch.traces = await context.traces.traces(of: batch.jobs.map(\.timeline), at: context.clock.elapsed)
-        await SnapshotRunner(context: context).takeSnapshots(of: batch)
         var postponed: [TimelineJob] = []
-        do {
-            try await FetchRunner(context: context).fetch(&batch, postponed: &postponed)
-        } catch {
-            giveUp(&batch.jobs, error)
+        if !batch.jobs.isEmpty {
+            batch.traces = await context.traces.traces(of: batch.jobs.map(\.timeline), at: context.clock.elapsed)
+            await context.takeSnapshots(of: batch)
+            do {
+                try await context.fetch(&batch, postponed: &postponed)
+            } catch {
+                giveUp(&batch.jobs, error)
+            }
         }
-        endRequest(batch.provider, lane)
+        context.slots.end(batch.provider, lane)
+        startRequests(of: batch.provider)
+        context.leases.roomFreed()
         end(postponed + batch.jobs.extract { $0.returnDelay != nil })
         endLost(&batch.jobs)
-        await store(&batch)
+        if batch.jobs.contains(where: { $0.answer != nil }) {
+            do {
+                try await writer.store(&batch.jobs)
+                endLost(&batch.jobs)
+                await context.publish(&batch)
+                let now = context.clock.elapsed
+                context.claimSize.ended(begun: batch.startedAt, isInTime: now < batch.leaseEnds, at: now)
+            } catch {
+                giveUp(&batch.jobs, error, mayBeStored: true) { $0.answer != nil }
+            }
+        }
         do {
             try await writer.recordFailures(of: &batch)
         } catch {
             giveUp(&batch.jobs, error) { $0.failure != nil }
         }
         end(batch.jobs)
-    }
-
-    private func endRequest(_ provider: ProviderKey, _ lane: ReloadLane) {
-        context.slots.end(provider, lane)
-        startRequests(of: provider)
-        context.leases.roomFreed()
-    }
-
-    /// Stores and publishes the answers of a batch.
-    private func store(_ batch: inout TimelineBatch) async {
-        guard batch.jobs.contains(where: { $0.answer != nil }) else { return }
-        do {
-            try await writer.store(&batch.jobs)
-            endLost(&batch.jobs)
-            await Publisher(context: context).publish(&batch)
-            context.claimSize.ended(
-                begun: batch.startedAt, isInTime: context.clock.elapsed < batch.leaseEnds, at: context.clock.elapsed)
-        } catch {
-            giveUp(&batch.jobs, error, mayBeStored: true) { $0.answer != nil }
-        }
     }
 
     // MARK: Ending

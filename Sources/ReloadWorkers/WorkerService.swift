@@ -2,6 +2,7 @@ package import Logging
 package import PostgresClient
 import ServiceLifecycle
 import Synchronization
+package import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
@@ -14,38 +15,40 @@ package struct WorkerService: Service {
     private let context: WorkerContext
     private let directory: DirectoryCache
     private let pipeline: Pipeline
-    private let isStopping = StopFlag()
-    /// Whether nothing was under way at the stop.
-    private let hasDrained = StopFlag()
     private let heartbeat: Heartbeat
     private let handOver: LocalHandOver
     private let history: DatabaseHistory
 
     /// - Parameters:
     ///   - signal: signals work of ingest in the same process, and of others by notifications.
-    ///   - condition: receives the errors of claims.
+    ///   - deliveryTimeout: the producer's.
+    ///   - condition: receives the errors of claims and the outcomes of messages.
     ///   - clock: clock of leases, intervals and time limits.
     ///   - onStored: called for every timeline with changed content, with the event that caused the reload; it must be
     ///     quick.
-    ///   - decisions: receives every decision; nil without a consumer.
+    ///   - onDecisions: called for every decision; it must be quick. Nil without a consumer.
     ///   - handOver: way by which ingest in this process hands over timelines.
     ///   - history: of the pool; nil makes one.
     ///   - heartbeat: beats at each turn of the claim loop, and rests after its end.
+    ///   - send: sends messages of timelines.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
-        fetcher: any ProviderFetching, publisher: any TimelinePublishing, signal: WorkSignal = WorkSignal(),
+        fetcher: any ProviderFetching, deliveryTimeout: Duration, signal: WorkSignal = WorkSignal(),
         metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
         clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil, handOver: LocalHandOver = LocalHandOver(),
-        history: DatabaseHistory? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil, handOver: LocalHandOver = LocalHandOver(),
+        history: DatabaseHistory? = nil, heartbeat: Heartbeat = Heartbeat(), logger: Logger,
+        send: @escaping SendMessages
     ) {
         let clock = WorkerClock(clock)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock), signal: signal,
-            metrics: metrics, condition: condition, clock: clock, onStored: onStored, logger: logger,
-            decisions: decisions)
+            output: TimelineProducer(
+                deliveryTimeout: deliveryTimeout, condition: condition, backoff: configuration.outputBackoff,
+                clock: clock, send: send),
+            signal: signal, metrics: metrics, condition: condition, clock: clock, onStored: onStored, logger: logger,
+            onDecisions: onDecisions)
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
         self.history = history ?? DatabaseHistory(of: pool)
@@ -93,7 +96,7 @@ package struct WorkerService: Service {
                 return .failure(error)
             }
         } onGracefulShutdown: {
-            isStopping.set()
+            pipeline.isStopping.store(true, ordering: .releasing)
             context.signal.signal()
         }
         await giveBack()
@@ -105,7 +108,7 @@ package struct WorkerService: Service {
         do {
             try await cancelWhenGracefulShutdown { try await body() }
         } catch {
-            guard isStopping.isSet || Task.isCancelled else { throw error }
+            guard pipeline.isStopping.load(ordering: .acquiring) || Task.isCancelled else { throw error }
         }
     }
 
@@ -114,7 +117,7 @@ package struct WorkerService: Service {
     /// Registers the process before its first claim, with retries.
     private func register() async throws {
         var failures = 0
-        while !isStopping.isSet {
+        while !pipeline.isStopping.load(ordering: .acquiring) {
             do {
                 try await history.check(on: context.pool)
                 try await beat()
@@ -175,7 +178,7 @@ package struct WorkerService: Service {
         try await withThrowingDiscardingTaskGroup { group in
             defer {
                 // Before the group waits for its children, which may wait for patient work.
-                if !hasDrained.isSet { patient.cancel() }
+                if !pipeline.hasDrained.load(ordering: .acquiring) { patient.cancel() }
                 handOver.close()
                 heartbeat.rest()
             }
@@ -190,7 +193,7 @@ package struct WorkerService: Service {
             try await loop.run {
                 // Called at every turn.
                 heartbeat.beat()
-                return isStopping.isSet
+                return pipeline.isStopping.load(ordering: .acquiring)
             }
             // Stopping: timelines that are under way may go on for the grace time.
             handOver.close()
@@ -198,7 +201,7 @@ package struct WorkerService: Service {
             let isDrained = try await context.leases.drained(
                 within: context.configuration.graceTime, clock: context.clock)
             pipeline.finish()
-            if isDrained { hasDrained.set() } else { group.cancelAll() }
+            if isDrained { pipeline.hasDrained.store(true, ordering: .releasing) } else { group.cancelAll() }
         }
     }
 
@@ -208,7 +211,9 @@ package struct WorkerService: Service {
         // A task of its own, since this one may be cancelled. The pool's and the statement's time limits bound it.
         await Task {
             while await pipeline.closer.endSome() {}
-            if hasDrained.isSet { _ = try? await context.pool.execute(.leaveWorkers(context.worker)) }
+            if pipeline.hasDrained.load(ordering: .acquiring) {
+                _ = try? await context.pool.execute(.leaveWorkers(context.worker))
+            }
             guard !open.isEmpty else { return }
             do {
                 let count = try await context.pool.execute(
@@ -220,15 +225,5 @@ package struct WorkerService: Service {
                     metadata: ["count": "\(open.count)", "error": "\(error)"])
             }
         }.value
-    }
-}
-
-private final class StopFlag: Sendable {
-    private let flag = Atomic(false)
-
-    var isSet: Bool { flag.load(ordering: .acquiring) }
-
-    func set() {
-        flag.store(true, ordering: .releasing)
     }
 }

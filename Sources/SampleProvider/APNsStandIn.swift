@@ -80,10 +80,14 @@ package final class APNsStandIn: Sendable {
     }
 
     /// A provider token that is well-formed and signed.
-    private struct Verified: Equatable {
-        let team: String
-        let keyID: String
-        let issuedAt: Int64
+    private struct Verified: JWTPayload, Equatable {
+        /// Team and time of issue, in seconds.
+        let iss: String
+        let iat: Int64
+        /// Id of the key, from the token's header.
+        var kid: String?
+
+        func verify(using algorithm: some JWTAlgorithm) throws {}
     }
 
     /// Least age difference of the provider tokens that follow one another on a connection, in seconds.
@@ -202,7 +206,7 @@ package final class APNsStandIn: Sendable {
     ) -> (Int, String)? {
         guard method == .POST else { return (405, "MethodNotAllowed") }
         guard path.hasPrefix("/3/device/") else { return (404, "BadPath") }
-        guard Hex.bytes(push.token) != nil, !push.token.isEmpty else { return (400, "BadDeviceToken") }
+        guard [UInt8](hexadecimal: push.token) != nil, !push.token.isEmpty else { return (400, "BadDeviceToken") }
         guard push.headers["apns-push-type"] == "widgets" else { return (400, "InvalidPushType") }
         guard !push.topic.isEmpty else { return (400, "MissingTopic") }
         guard push.topic.hasSuffix(APNsAddress.topicSuffix) else { return (400, "BadTopic") }
@@ -216,7 +220,7 @@ package final class APNsStandIn: Sendable {
         }
         if state.verified.count >= 1_000 { state.verified = [:] }
         state.verified[authorization] = token
-        let age = WallClock.now().microseconds / 1_000_000 - token.issuedAt
+        let age = Timestamp.now().microseconds / 1_000_000 - token.iat
         guard age <= 3_600, age >= -60 else { return (403, "ExpiredProviderToken") }
         return problem(ofUsing: token, on: push.connection, &state)
     }
@@ -225,8 +229,8 @@ package final class APNsStandIn: Sendable {
         ofUsing token: Verified, on connection: ObjectIdentifier, _ state: inout State
     ) -> (Int, String)? {
         if let last = state.inUse[connection], last != token {
-            guard last.team == token.team else { return (403, "InvalidProviderToken") }
-            guard last.keyID == token.keyID, token.issuedAt - last.issuedAt >= Self.shortestTokenLifetime else {
+            guard last.iss == token.iss else { return (403, "InvalidProviderToken") }
+            guard last.kid == token.kid, token.iat - last.iat >= Self.shortestTokenLifetime else {
                 return (429, "TooManyProviderTokenUpdates")
             }
         }
@@ -237,15 +241,9 @@ package final class APNsStandIn: Sendable {
     private static func verify(
         _ authorization: String, _ keys: [String: (team: String, key: P256.Signing.PublicKey)]
     ) -> Verified? {
-        struct Claims: JWTPayload {
-            let iss: String
-            let iat: Int64
-
-            func verify(using algorithm: some JWTAlgorithm) throws {}
-        }
         let words = authorization.split(separator: " ")
         guard words.count == 2, words[0].lowercased() == "bearer",
-            let token = try? DefaultJWTParser().parse(Array(words[1].utf8), as: Claims.self),
+            let token = try? DefaultJWTParser().parse(Array(words[1].utf8), as: Verified.self),
             token.header.alg == "ES256", let keyID = token.header.kid
         else { return nil }
         if !keys.isEmpty {
@@ -256,7 +254,9 @@ package final class APNsStandIn: Sendable {
                 trusted.key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8))
             else { return nil }
         }
-        return Verified(team: token.payload.iss, keyID: keyID, issuedAt: token.payload.iat)
+        var verified = token.payload
+        verified.kid = keyID
+        return verified
     }
 }
 
@@ -358,7 +358,7 @@ private final class StreamHandler: ChannelInboundHandler {
     }
 
     private func write(_ answer: APNsAnswer, _ context: ChannelHandlerContext) {
-        var headers: HTTPHeaders = ["apns-id": answer.apnsID ?? RandomID.make()]
+        var headers: HTTPHeaders = ["apns-id": answer.apnsID ?? String.randomID()]
         if let delay = answer.retryAfter { headers.add(name: "retry-after", value: "\(delay.components.seconds)") }
         let head = HTTPResponseHead(
             version: .http2, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)

@@ -1,3 +1,4 @@
+import Crypto
 import Hummingbird
 import JSON
 package import Logging
@@ -33,9 +34,10 @@ package final class SampleProvider: Service, Sendable {
     /// Interval at which each content changes; nil: with every request.
     let changeInterval: Duration?
     let now: @Sendable () -> Timestamp
-    let counters: SampleStatistics
-    let revisions: RevisionCounters
-    let verifiers: [SampleApp: WebhookVerifier]
+    let counters: Mutex<SampleStatistics>
+    /// A number for each content that grows with every fetch, in a fixed amount of memory for any number of contents.
+    private let revisions = Mutex([UInt32](repeating: 0, count: 1 << 20))
+    let keys: [SampleApp: SymmetricKey]
     let loadAnswer: LoadAnswer
     /// Counts the timelines for load tests: no two have the same content.
     let loadNumber: Atomic<UInt64>
@@ -58,7 +60,7 @@ package final class SampleProvider: Service, Sendable {
     package init(
         seed: UInt64, host: String = "127.0.0.1", port: Int = 0, keys: [SampleApp: [UInt8]] = [:],
         faults: Faults = Faults(), changeInterval: Duration? = nil, maximumTracked: Int = 100_000,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now,
+        now: @escaping @Sendable () -> Timestamp = Timestamp.now,
         logger: Logger = Logger(label: "freshet.provider"), onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.seed = seed
@@ -67,9 +69,8 @@ package final class SampleProvider: Service, Sendable {
         self.now = now
         self.logger = logger
         self.onListening = onListening
-        self.counters = SampleStatistics(maximumTracked: maximumTracked)
-        self.revisions = RevisionCounters(bits: 20)
-        self.verifiers = keys.mapValues(WebhookVerifier.init(key:))
+        self.counters = Mutex(SampleStatistics(maximumTracked: maximumTracked))
+        self.keys = keys.mapValues { SymmetricKey(data: $0) }
         self.loadAnswer = LoadAnswer(now: now())
         self.loadNumber = Atomic(seed % 1_000_000 * 1_000)
         self.address = .hostname(host, port: port)
@@ -88,24 +89,22 @@ package final class SampleProvider: Service, Sendable {
     }
 
     /// Requests so far.
-    package func statistics() -> SampleStatistics.Snapshot {
-        counters.snapshot
-    }
+    package func statistics() -> SampleStatistics { counters.withLock { $0 } }
 
     /// `{"timelines": […]}`, and the outcome of each timeline; nil if the whole request fails as an injected fault.
     func timelines(
-        _ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp
+        _ batch: [SampleRequest], contents: [SampleContent], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
-        let states = states(of: batch.requests, at: time)
+        let states = states(of: batch, at: time)
         // The same requests fail in every run, in any order.
-        let batchIdentity = zip(batch.requests, states).reduce(UInt64(0)) { sum, fetch in
+        let batchIdentity = zip(batch, states).reduce(UInt64(0)) { sum, fetch in
             sum &+ SeededGenerator.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
         }
         guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
 
         var answers: [SampleStatistics.Answer] = []
         var timelines: [JSONValue] = []
-        for ((request, content), state) in zip(zip(batch.requests, contents), states) {
+        for ((request, content), state) in zip(zip(batch, contents), states) {
             let isFailed = fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
             if isFailed {
                 timelines.append([
@@ -119,10 +118,7 @@ package final class SampleProvider: Service, Sendable {
                     "id": .string(request.id), "policy": timeline.policy, "entries": .array(timeline.entries),
                 ])
             }
-            answers.append(
-                (
-                    id: request.id, kind: request.kind, revision: state.revision, isFailed: isFailed
-                ))
+            answers.append((request, state.revision, isFailed))
         }
         return (JSONValue.object(["timelines": .array(timelines)]).encoded, answers)
     }
@@ -130,7 +126,7 @@ package final class SampleProvider: Service, Sendable {
     /// Number of each content's last change, and the first of its dates.
     private func states(of requests: [SampleRequest], at time: Timestamp) -> [(revision: Int, time: Timestamp)] {
         guard let changeInterval else {
-            return revisions.next(of: requests.lazy.map(\.identity)).map { ($0, time) }
+            return revisions.withLock { $0.next(of: requests.lazy.map(\.identity)) }.map { ($0, time) }
         }
         return requests.map { lastChange(of: $0, every: changeInterval, at: time) }
     }
@@ -149,16 +145,14 @@ package final class SampleProvider: Service, Sendable {
     func loadTimelines(_ body: [UInt8]) -> Response? {
         guard faults.latency == .zero, faults.requestFailures == 0, faults.timelineFailures == 0 else { return nil }
         // As many numbers as any request may have timelines.
-        let number = loadNumber.wrappingAdd(UInt64(SampleBatch.maximumRequests), ordering: .relaxed).oldValue
-        guard let answer = loadAnswer.answer(body, from: number), answer.count <= SampleBatch.maximumRequests else {
-            return nil
-        }
-        counters.countAnswers(app: .load, kinds: answer.kinds)
+        let number = loadNumber.wrappingAdd(UInt64(SampleRequest.maximumBatch), ordering: .relaxed).oldValue
+        guard let answer = loadAnswer.answer(body, from: number) else { return nil }
+        counters.withLock { $0.count(answer.kinds, of: .load) }
         return Self.respond(.ok, answer.bytes)
     }
 
     /// `{"snapshots": [{"id", "entry"}]}`; the revision stays as it is, as nothing is regenerated.
-    func snapshots(_ batch: SampleBatch, contents: [any SampleContent.Type], at time: Timestamp) -> [UInt8] {
+    func snapshots(_ batch: [SampleRequest], contents: [SampleContent], at time: Timestamp) -> [UInt8] {
         list("snapshots", of: batch, contents, "entry") { request, content in
             let state = changeInterval.map { lastChange(of: request, every: $0, at: time) } ?? (revision: 0, time: time)
             return content.timeline(
@@ -168,33 +162,27 @@ package final class SampleProvider: Service, Sendable {
     }
 
     /// `{"placeholders": [{"id", "content"}]}`
-    func placeholders(_ batch: SampleBatch, contents: [any SampleContent.Type]) -> [UInt8] {
+    func placeholders(_ batch: [SampleRequest], contents: [SampleContent]) -> [UInt8] {
         list("placeholders", of: batch, contents, "content") { _, content in content.placeholder }
     }
 
-    /// `{"sections": [{"title", "options": [{"identifier", "display"}]}]}`; nil when the kind has no such parameter.
-    func options(_ question: SampleQuestion, _ content: any SampleContent.Type) -> [UInt8]? {
-        guard let sections = content.options(of: question.parameter ?? "", search: question.search) else { return nil }
-        let answer: JSONValue = [
-            "sections": .array(
-                sections.map { section in
-                    ["title": .string(section.title), "options": .array(section.options.map(\.json))]
-                })
-        ]
-        return answer.encoded
+    /// `{"sections": [{"title", "options": [{"identifier", "display"}]}]}`
+    private func json(of sections: [SampleSection]) -> JSONValue {
+        let sections = sections.map { section -> JSONValue in
+            ["title": .string(section.title), "options": .array(section.options.map(json))]
+        }
+        return ["sections": .array(sections)]
     }
 
-    /// `{"values": {…}}`
-    func defaults(_ content: any SampleContent.Type) -> [UInt8] {
-        let values = content.defaults.map { JSONObject.Member(key: $0.key, value: $0.value.json) }
-        return JSONValue.object(["values": .object(JSONObject(values))]).encoded
+    private func json(of option: SampleSection.Option) -> JSONValue {
+        ["identifier": .string(option.identifier), "display": .string(option.display)]
     }
 
     private func list(
-        _ name: String, of batch: SampleBatch, _ contents: [any SampleContent.Type], _ member: String,
-        value: (SampleRequest, any SampleContent.Type) -> JSONValue
+        _ name: String, of batch: [SampleRequest], _ contents: [SampleContent], _ member: String,
+        value: (SampleRequest, SampleContent) -> JSONValue
     ) -> [UInt8] {
-        let elements = zip(batch.requests, contents).map { request, content -> JSONValue in
+        let elements = zip(batch, contents).map { request, content -> JSONValue in
             ["id": .string(request.id), member: value(request, content)]
         }
         return JSONValue.object([name: .array(elements)]).encoded
@@ -206,28 +194,11 @@ package final class SampleProvider: Service, Sendable {
     }
 }
 
-extension SampleSection.Option {
-    var json: JSONValue { ["identifier": .string(identifier), "display": .string(display)] }
-}
-
-extension [SampleSection] {
-    /// The options that a search finds; nil finds everything.
-    func matching(_ term: String?) -> [SampleSection] {
-        guard let term = term?.lowercased(), !term.isEmpty else { return self }
-        return compactMap { section in
-            let found = section.options.filter {
-                $0.display.lowercased().contains(term) || $0.identifier.lowercased().contains(term)
-            }
-            return found.isEmpty ? nil : SampleSection(section.title, found)
-        }
-    }
-}
-
 extension SampleProvider {
     /// Answers a request for timelines at a time, as over HTTP; nil unless one of the apps has all the kinds.
     package func timelines(_ body: [UInt8], at time: Timestamp) -> [UInt8]? {
         for app in SampleApp.allCases where app != .load {
-            guard let batch = try? SampleBatch.parse(body, app: app), let contents = batch.contents(of: app) else {
+            guard let batch = try? SampleRequest.batch(body, app: app), let contents = batch.contents(of: app) else {
                 continue
             }
             return timelines(batch, contents: contents, at: time)?.bytes
@@ -246,7 +217,7 @@ private struct SampleRefusal: Error {
     var response: Response {
         var error: JSONObject = ["code": .string(code), "message": .string(message)]
         error["pointer"] = pointer.map { .string($0) }
-        return SampleProvider.respond(status, JSONValue.object(["error": .object(error)]).encoded)
+        return SampleProvider.respond(status, ["error": .object(error)])
     }
 }
 
@@ -260,11 +231,9 @@ extension SampleProvider {
                 }
             }
         }
-        router.get("stats") { [counters] _, _ in
-            Self.respond(.ok, counters.snapshot.json)
-        }
-        router.get("stats/timelines/:id") { [counters] _, context in
-            guard let id = context.parameters.get("id"), let fetches = counters.fetches(of: id) else {
+        router.get("stats") { [self] _, _ in Self.respond(.ok, statistics().json) }
+        router.get("stats/timelines/:id") { [self] _, context in
+            guard let id = context.parameters.get("id"), let fetches = counters.withLock({ $0.fetches[id] }) else {
                 return SampleRefusal(status: .notFound, code: "notFetched", message: "never fetched").response
             }
             return Self.respond(.ok, fetches.json(id: id))
@@ -288,19 +257,21 @@ extension SampleProvider {
             if endpoint == .options || endpoint == .defaults {
                 return try await choices(bytes, app: app, endpoint: endpoint)
             }
-            let batch: SampleBatch
-            do throws(JSONError) {
-                batch = try SampleBatch.parse(bytes, app: app)
-            } catch {
-                throw SampleRefusal(
-                    status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
-            }
+            let batch = try parsed { () throws(JSONError) in try SampleRequest.batch(bytes, app: app) }
             guard let contents = batch.contents(of: app) else { throw unknownKind(app) }
             if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
             return respond(to: batch, app: app, endpoint: endpoint, contents: contents)
         } catch let refusal as SampleRefusal {
-            counters.countRejectedRequest()
+            counters.withLock { $0.rejectedRequests += 1 }
             return refusal.response
+        }
+    }
+
+    private func parsed<Value>(_ parse: () throws(JSONError) -> Value) throws(SampleRefusal) -> Value {
+        do throws(JSONError) {
+            return try parse()
+        } catch {
+            throw SampleRefusal(status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
         }
     }
 
@@ -312,101 +283,78 @@ extension SampleProvider {
 
     /// Options of a parameter, or defaults of a kind.
     private func choices(_ bytes: [UInt8], app: SampleApp, endpoint: ProviderEndpoint) async throws -> Response {
-        let question: SampleQuestion
-        do throws(JSONError) {
-            question = try SampleQuestion(bytes)
-        } catch {
-            throw SampleRefusal(status: .badRequest, code: "malformed", message: error.message, pointer: error.pointer)
-        }
-        guard let content = app.content(of: question.kind) else { throw unknownKind(app) }
+        let question = try parsed { () throws(JSONError) in try JSONValue.parse(bytes) }
+        guard let content = app.content(of: question["kind"]?.stringValue ?? "") else { throw unknownKind(app) }
         if faults.latency > .zero { try await Task.sleep(for: faults.latency) }
-        counters.countOtherRequest()
-        guard endpoint == .options else { return Self.respond(.ok, defaults(content)) }
-        guard let options = options(question, content) else {
+        counters.withLock { $0.otherRequests += 1 }
+        guard endpoint == .options else {
+            let values = content.defaults.map { (key: $0.key, value: json(of: $0.value)) }
+            return Self.respond(.ok, ["values": .object(JSONObject(values))])
+        }
+        let parameter = question["parameter"]?.stringValue ?? ""
+        guard let sections = content.options(of: parameter, search: question["search"]?.stringValue) else {
             throw SampleRefusal(
                 status: .unprocessableContent, code: "unknownParameter", message: "no such parameter",
                 pointer: "/parameter")
         }
-        return Self.respond(.ok, options)
+        return Self.respond(.ok, json(of: sections))
     }
 
-    private func checkSignature(of request: Request, body: [UInt8], app: SampleApp) throws {
-        guard let verifier = verifiers[app] else { return }
+    private func checkSignature(of request: Request, body: [UInt8], app: SampleApp) throws(SampleRefusal) {
+        guard let key = keys[app] else { return }
         func header(_ name: String) -> String? {
             request.headers.first { $0.name.canonicalName == name }?.value
         }
-        do throws(WebhookVerifier.Refusal) {
-            try verifier.verify(
-                id: header("webhook-id"), timestamp: header("webhook-timestamp"),
-                signature: header("webhook-signature"), body: body, now: now())
-        } catch {
-            throw SampleRefusal(status: .unauthorized, code: "unauthorized", message: error.rawValue)
-        }
+        let problem = key.problem(
+            ofWebhook: header("webhook-id"), timestamp: header("webhook-timestamp"),
+            signature: header("webhook-signature"), body: body, now: now())
+        if let problem { throw SampleRefusal(status: .unauthorized, code: "unauthorized", message: problem) }
     }
 
     private func respond(
-        to batch: SampleBatch, app: SampleApp, endpoint: ProviderEndpoint, contents: [any SampleContent.Type]
+        to batch: [SampleRequest], app: SampleApp, endpoint: ProviderEndpoint, contents: [SampleContent]
     ) -> Response {
         let time = now()
         switch endpoint {
         case .timelines:
             guard let (bytes, answers) = timelines(batch, contents: contents, at: time) else {
-                counters.countFailedRequest()
+                counters.withLock { $0.failedRequests += 1 }
                 return SampleRefusal(
                     status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"
                 ).response
             }
-            counters.countAnswers(app: app, answers: answers, at: time)
+            counters.withLock { $0.count(answers, of: app, at: time) }
             return Self.respond(.ok, bytes)
         case .snapshot:
-            counters.countOtherRequest()
+            counters.withLock { $0.otherRequests += 1 }
             return Self.respond(.ok, snapshots(batch, contents: contents, at: time))
         case .placeholder, .options, .defaults:
-            counters.countOtherRequest()
+            counters.withLock { $0.otherRequests += 1 }
             return Self.respond(.ok, placeholders(batch, contents: contents))
         }
     }
 
-    static func respond(_ status: HTTPResponse.Status, _ bytes: [UInt8]) -> Response {
+    fileprivate static func respond(_ status: HTTPResponse.Status, _ json: JSONValue) -> Response {
+        respond(status, json.encoded)
+    }
+
+    private static func respond(_ status: HTTPResponse.Status, _ bytes: [UInt8]) -> Response {
         Response(
             status: status, headers: [.contentType: "application/json"],
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
     }
 }
 
-extension SampleStatistics.Fetches {
-    /// The response to `GET /stats/timelines/ID`.
-    func json(id: String) -> [UInt8] {
-        let json: JSONValue = [
-            "id": .string(id), "fetches": .count(count), "lastRevision": .count(lastRevision),
-            "lastFetchedAt": .time(lastFetchedAt),
-        ]
-        return json.encoded
-    }
-}
-
-/// A number for each content that grows with every fetch, in a fixed amount of memory for any number of contents.
-///
-/// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always
-/// shows.
-final class RevisionCounters: Sendable {
-    private let counters: Mutex<[UInt32]>
-    private let mask: UInt64
-
-    /// - Parameter bits: 2^bits counters, of four bytes each.
-    init(bits: Int) {
-        mask = (1 << UInt64(bits)) - 1
-        counters = Mutex([UInt32](repeating: 0, count: 1 << bits))
-    }
-
-    /// The next number of each content, from 1.
-    func next(of identities: some Collection<UInt64>) -> [Int] {
-        counters.withLock { counters in
-            identities.map { identity in
-                let index = Int(identity & mask)
-                counters[index] &+= 1
-                return Int(counters[index])
-            }
+extension [UInt32] {
+    /// The next number of each content, from 1, by counters whose number is a power of two.
+    ///
+    /// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always
+    /// shows.
+    mutating func next(of identities: some Collection<UInt64>) -> [Int] {
+        identities.map { identity in
+            let index = Int(identity & UInt64(count - 1))
+            self[index] &+= 1
+            return Int(self[index])
         }
     }
 }

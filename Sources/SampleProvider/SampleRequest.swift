@@ -4,11 +4,6 @@ import JSON
 import Randomness
 import WidgetModel
 
-/// Body of a request to a provider.
-struct SampleBatch: Sendable {
-    var requests: [SampleRequest] = []
-}
-
 /// A requested timeline, snapshot or placeholder.
 struct SampleRequest: Sendable {
     var id = ""
@@ -24,15 +19,15 @@ struct SampleRequest: Sendable {
     var identity: UInt64 = 0
 }
 
-extension SampleBatch {
+extension SampleRequest {
     /// Most requests in a batch, which is also the most that a manifest can set.
-    static let maximumRequests = 1_000
+    static let maximumBatch = 1_000
 
-    /// Reads `{"requests": [{"id": …, "kind": …, …}]}`, or, where all are of one kind,
-    /// `{"kind": …, "requests": [{"id": …, …}]}`. Unknown members are ignored.
-    static func parse(_ bytes: [UInt8], app: SampleApp) throws(JSONError) -> SampleBatch {
+    /// Reads the body of a request to a provider, `{"requests": [{"id": …, "kind": …, …}]}`, or, where all are of one
+    /// kind, `{"kind": …, "requests": [{"id": …, …}]}`. Unknown members are ignored.
+    static func batch(_ bytes: [UInt8], app: SampleApp) throws(JSONError) -> [SampleRequest] {
         var reader = JSONReader(bytes)
-        var batch = SampleBatch()
+        var requests: [SampleRequest] = []
         var kind = ""
         try reader.beginObject()
         while let key = try reader.nextKey() {
@@ -41,43 +36,42 @@ extension SampleBatch {
             case "requests":
                 try reader.beginArray()
                 while try reader.nextElement() {
-                    guard batch.requests.count < maximumRequests else {
+                    guard requests.count < maximumBatch else {
                         throw JSONError(
-                            kind: .invalidValue, message: "more than \(maximumRequests) requests",
+                            kind: .invalidValue, message: "more than \(maximumBatch) requests",
                             byteOffset: reader.position, pointer: "/requests")
                     }
-                    batch.requests.append(try SampleRequest(reader: &reader, bytes: bytes))
+                    requests.append(try SampleRequest(reader: &reader, bytes: bytes))
                 }
             default: try reader.skip()
             }
         }
         try reader.finish()
-        return try batch.checked(kind: kind, app: app)
+        for index in requests.indices { try requests[index].complete(index, kind: kind, app: app) }
+        return requests
     }
 
-    /// - Parameter kind: of the requests that do not name one.
-    private func checked(kind: String, app: SampleApp) throws(JSONError) -> SampleBatch {
-        var batch = self
-        for index in batch.requests.indices {
-            guard !batch.requests[index].id.isEmpty else {
-                throw JSONError(
-                    kind: .invalidValue, message: "id is missing", byteOffset: 0, pointer: "/requests/\(index)/id")
-            }
-            if batch.requests[index].kind.isEmpty { batch.requests[index].kind = kind }
-            guard !batch.requests[index].kind.isEmpty else {
-                throw JSONError(
-                    kind: .invalidValue, message: "kind is missing", byteOffset: 0, pointer: "/requests/\(index)/kind")
-            }
-            let kindHash = SeededGenerator.hash("\(app.rawValue)/\(batch.requests[index].kind)".utf8)
-            batch.requests[index].identity = SeededGenerator.mix(batch.requests[index].identity &+ kindHash)
+    /// Checks the required members, and adds app and kind to the identity.
+    ///
+    /// - Parameters:
+    ///   - index: the request's place in the batch.
+    ///   - defaultKind: kind of a request that does not name one.
+    private mutating func complete(_ index: Int, kind defaultKind: String, app: SampleApp) throws(JSONError) {
+        if kind.isEmpty { kind = defaultKind }
+        for (name, value) in [("id", id), ("kind", kind)] where value.isEmpty {
+            throw JSONError(
+                kind: .invalidValue, message: "\(name) is missing", byteOffset: 0, pointer: "/requests/\(index)/\(name)"
+            )
         }
-        return batch
+        identity = SeededGenerator.mix(identity &+ SeededGenerator.hash("\(app.rawValue)/\(kind)".utf8))
     }
+}
 
+extension [SampleRequest] {
     /// The content of each request's kind; nil when the app does not have one of the kinds.
-    func contents(of app: SampleApp) -> [any SampleContent.Type]? {
-        let contents = requests.compactMap { app.content(of: $0.kind) }
-        return contents.count == requests.count ? contents : nil
+    func contents(of app: SampleApp) -> [SampleContent]? {
+        let contents = compactMap { app.content(of: $0.kind) }
+        return contents.count == count ? contents : nil
     }
 }
 
@@ -127,20 +121,6 @@ extension SampleRequest {
     }
 }
 
-/// A request for the options of a parameter, or for the defaults of a kind.
-struct SampleQuestion: Sendable {
-    let kind: String
-    let parameter: String?
-    let search: String?
-
-    init(_ bytes: [UInt8]) throws(JSONError) {
-        let body = try JSONValue.parse(bytes)
-        kind = body["kind"]?.stringValue ?? ""
-        parameter = body["parameter"]?.stringValue
-        search = body["search"]?.stringValue
-    }
-}
-
 extension JSONReader {
     /// A string, or nil for `null`.
     fileprivate mutating func optionalString() throws(JSONError) -> String? {
@@ -148,45 +128,35 @@ extension JSONReader {
     }
 }
 
-/// Checks that a request was signed with the secret by Standard Webhooks, scheme `v1` (HMAC-SHA256 over
-/// `id.timestamp.body`).
-struct WebhookVerifier: Sendable {
-    /// Reason why a request is not trusted.
-    enum Refusal: String, Error, Sendable {
-        case missingHeader = "webhook-id, webhook-timestamp or webhook-signature is missing"
-        case invalidTimestamp = "webhook-timestamp is not a number of seconds"
-        case outdated = "webhook-timestamp is more than five minutes off"
-        case wrongSignature = "no signature matches"
-    }
-
+extension SymmetricKey {
     /// Largest difference of the clocks, and the time for which a request can be replayed.
-    static let tolerance = Duration.seconds(300)
+    private static let tolerance = Duration.seconds(300)
 
-    private let key: SymmetricKey
-
-    /// - Parameter key: the bytes of the secret.
-    init(key: [UInt8]) {
-        self.key = SymmetricKey(data: key)
-    }
-
-    /// Throws unless one of the signatures is right and the time is near `now`.
+    /// Reason why a request is not trusted; nil if it is signed with this key by Standard Webhooks, scheme `v1`
+    /// (HMAC-SHA256 over `id.timestamp.body`), and its time is near `now`.
     ///
     /// - Parameter signature: `v1,BASE64` once or more, separated by spaces: several while a secret is being replaced.
-    func verify(
-        id: String?, timestamp: String?, signature: String?, body: [UInt8], now: Timestamp
-    ) throws(Refusal) {
-        guard let id, let timestamp, let signature else { throw .missingHeader }
-        guard let seconds = Int64(timestamp), (0...253_402_300_799).contains(seconds) else { throw .invalidTimestamp }
+    func problem(
+        ofWebhook id: String?, timestamp: String?, signature: String?, body: [UInt8], now: Timestamp
+    ) -> String? {
+        guard let id, let timestamp, let signature else {
+            return "webhook-id, webhook-timestamp or webhook-signature is missing"
+        }
+        guard let seconds = Int64(timestamp), (0...253_402_300_799).contains(seconds) else {
+            return "webhook-timestamp is not a number of seconds"
+        }
         let distance = Timestamp(microseconds: seconds * 1_000_000) - now
-        guard distance <= Self.tolerance, distance >= .zero - Self.tolerance else { throw .outdated }
+        guard distance <= Self.tolerance, distance >= .zero - Self.tolerance else {
+            return "webhook-timestamp is more than five minutes off"
+        }
         var content = Data("\(id).\(timestamp).".utf8)
         content.append(contentsOf: body)
         for part in signature.split(separator: " ") where part.hasPrefix("v1,") {
             guard let code = Data(base64Encoded: String(part.dropFirst(3))) else { continue }
             // Compares in constant time.
-            if HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: key) { return }
+            if HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: self) { return nil }
         }
-        throw .wrongSignature
+        return "no signature matches"
     }
 }
 

@@ -1,9 +1,8 @@
 import JSON
-import Synchronization
 import WidgetModel
 
 /// Counts of requests to the sample provider, in bounded memory.
-package final class SampleStatistics: Sendable {
+package struct SampleStatistics: Sendable, Equatable {
     /// Requests that were answered with timelines.
     package struct Counts: Sendable, Equatable {
         package var requests = 0
@@ -24,7 +23,7 @@ package final class SampleStatistics: Sendable {
             largestBatch = max(largestBatch, timelines)
         }
 
-        fileprivate var json: JSONObject {
+        fileprivate var members: JSONObject {
             [
                 "requests": .count(requests), "timelines": .count(timelines),
                 "failedTimelines": .count(failedTimelines), "largestBatch": .count(largestBatch),
@@ -33,123 +32,76 @@ package final class SampleStatistics: Sendable {
         }
     }
 
-    /// Requests for one kind.
-    struct Kind: Sendable, Equatable {
-        let app: String
-        let kind: String
-        var answered = Counts()
-    }
-
-    /// All counters at one moment.
-    package struct Snapshot: Sendable, Equatable {
-        package var answered = Counts()
-        /// Requests answered with a server error, as an injected fault.
-        var failedRequests = 0
-        /// Requests that were refused as malformed, unsigned or unknown.
-        var rejectedRequests = 0
-        /// Requests for snapshots, placeholders and options.
-        var otherRequests = 0
-        /// By app and kind, in the order of their names.
-        var kinds: [Kind] = []
-        /// Timelines that are counted individually.
-        var trackedTimelines = 0
-    }
-
     /// The fetches of one timeline.
     struct Fetches: Sendable, Equatable {
         var count: Int
         var lastFetchedAt: Timestamp
         var lastRevision: Int
-    }
 
-    /// A timeline as it was answered.
-    typealias Answer = (id: String, kind: String, revision: Int, isFailed: Bool)
-
-    private struct State {
-        var totals = Snapshot()
-        /// By app and kind, such as `bank/DueDate`.
-        var kinds: [String: Kind] = [:]
-        var fetches: [String: Fetches] = [:]
-
-        mutating func add(_ timelines: Int, failed: Int, of kind: String, _ app: SampleApp) {
-            kinds["\(app.rawValue)/\(kind)", default: Kind(app: app.rawValue, kind: kind)]
-                .answered.add(timelines, failed: failed)
+        /// The response to `GET /stats/timelines/ID`.
+        func json(id: String) -> JSONValue {
+            [
+                "id": .string(id), "fetches": .count(count), "lastRevision": .count(lastRevision),
+                "lastFetchedAt": .time(lastFetchedAt),
+            ]
         }
     }
 
-    private let state = Mutex(State())
-    private let maximumTracked: Int
+    /// A timeline as it was answered.
+    typealias Answer = (request: SampleRequest, revision: Int, isFailed: Bool)
 
-    /// - Parameter maximumTracked: number of timelines that are counted individually; later ones only count in the
-    ///   sums.
+    package private(set) var answered = Counts()
+    /// Requests answered with a server error, as an injected fault.
+    var failedRequests = 0
+    /// Requests that were refused as malformed, unsigned or unknown.
+    var rejectedRequests = 0
+    /// Requests for snapshots, placeholders and options.
+    var otherRequests = 0
+    private(set) var kinds: [SampleApp: [String: Counts]] = [:]
+    /// By the timeline's id.
+    private(set) var fetches: [String: Fetches] = [:]
+    /// Number of timelines that are counted individually; later ones only count in the sums.
+    let maximumTracked: Int
+
     init(maximumTracked: Int) {
         self.maximumTracked = maximumTracked
     }
 
-    func countAnswers(app: SampleApp, answers: [Answer], at time: Timestamp) {
-        state.withLock { state in
-            state.totals.answered.add(answers.count, failed: answers.count { $0.isFailed })
-            for (kind, answers) in Dictionary(grouping: answers, by: \.kind) {
-                state.add(answers.count, failed: answers.count { $0.isFailed }, of: kind, app)
-            }
-            for answer in answers {
-                let known = state.fetches[answer.id]
-                guard known != nil || state.fetches.count < maximumTracked else { continue }
-                state.fetches[answer.id] = Fetches(
-                    count: (known?.count ?? 0) + 1, lastFetchedAt: time, lastRevision: answer.revision)
-            }
+    mutating func count(_ answers: [Answer], of app: SampleApp, at time: Timestamp) {
+        answered.add(answers.count, failed: answers.count { $0.isFailed })
+        for (kind, answers) in Dictionary(grouping: answers, by: \.request.kind) {
+            kinds[app, default: [:]][kind, default: Counts()].add(answers.count, failed: answers.count { $0.isFailed })
+        }
+        for answer in answers {
+            let id = answer.request.id
+            let known = fetches[id]
+            guard known != nil || fetches.count < maximumTracked else { continue }
+            fetches[id] = Fetches(count: (known?.count ?? 0) + 1, lastFetchedAt: time, lastRevision: answer.revision)
         }
     }
 
     /// Counts timelines in the sums only, for requests that are too frequent to track each timeline.
     ///
-    /// - Parameter kinds: of one request, each once.
-    func countAnswers(app: SampleApp, kinds: [(name: String, timelines: Int)]) {
-        state.withLock { state in
-            state.totals.answered.add(kinds.reduce(0) { $0 + $1.timelines }, failed: 0)
-            for (kind, timelines) in kinds { state.add(timelines, failed: 0, of: kind, app) }
+    /// - Parameter answered: the kinds of one request, each once.
+    mutating func count(_ answered: [(name: String, timelines: Int)], of app: SampleApp) {
+        self.answered.add(answered.reduce(0) { $0 + $1.timelines }, failed: 0)
+        for (kind, timelines) in answered {
+            kinds[app, default: [:]][kind, default: Counts()].add(timelines, failed: 0)
         }
     }
 
-    func countFailedRequest() {
-        state.withLock { $0.totals.failedRequests += 1 }
-    }
-
-    func countRejectedRequest() {
-        state.withLock { $0.totals.rejectedRequests += 1 }
-    }
-
-    func countOtherRequest() {
-        state.withLock { $0.totals.otherRequests += 1 }
-    }
-
-    var snapshot: Snapshot {
-        state.withLock { state in
-            var snapshot = state.totals
-            snapshot.kinds = state.kinds.values.sorted { ($0.app, $0.kind) < ($1.app, $1.kind) }
-            snapshot.trackedTimelines = state.fetches.count
-            return snapshot
+    /// The response to `GET /stats`: kinds in the order of their apps and names.
+    var json: JSONValue {
+        let kinds = kinds.sorted { $0.key.rawValue < $1.key.rawValue }.flatMap { app, counts in
+            counts.sorted { $0.key < $1.key }.map { kind, counts -> JSONValue in
+                let name: JSONObject = ["app": .string(app.rawValue), "kind": .string(kind)]
+                return .object(JSONObject(name.members + counts.members.members))
+            }
         }
-    }
-
-    /// Fetches of a timeline; nil without any, or if it is not tracked.
-    func fetches(of id: String) -> Fetches? {
-        state.withLock { $0.fetches[id] }
-    }
-}
-
-extension SampleStatistics.Snapshot {
-    /// The response to `GET /stats`.
-    var json: [UInt8] {
         let others: JSONObject = [
             "failedRequests": .count(failedRequests), "rejectedRequests": .count(rejectedRequests),
-            "otherRequests": .count(otherRequests), "trackedTimelines": .count(trackedTimelines),
-            "kinds": .array(
-                kinds.map { kind in
-                    let name: JSONObject = ["app": .string(kind.app), "kind": .string(kind.kind)]
-                    return .object(JSONObject(name.members + kind.answered.json.members))
-                }),
+            "otherRequests": .count(otherRequests), "trackedTimelines": .count(fetches.count), "kinds": .array(kinds),
         ]
-        return JSONValue.object(JSONObject(answered.json.members + others.members)).encoded
+        return .object(JSONObject(answered.members.members + others.members))
     }
 }

@@ -2,20 +2,17 @@ import Hummingbird
 package import Logging
 import PostgresClient
 import ServiceLifecycle
+import WidgetModel
 package import WidgetStore
 
 /// The HTTP API: health checks, and the routes under `/v1` and the console, which are served only with keys to verify
 /// tokens.
 package final class APIService: Service {
-    /// Error of keys that cannot be used.
-    package struct UnusableKeys: Error, Sendable, CustomStringConvertible {
-        package let description: String
-    }
-
     private let configuration: APIConfiguration
     private let store: WidgetStore
     private let resources: APIResources
-    private let health: HealthRoutes
+    private let readiness: Readiness
+    private let liveness: [LivenessProbe]
     private let quotas: Quotas
     /// Settings of the console; nil: it is not served.
     private let console: ConsoleConfiguration?
@@ -25,30 +22,32 @@ package final class APIService: Service {
     /// - Parameter onListening: called with the port once the API listens.
     package init(
         configuration: APIConfiguration, store: WidgetStore, resources: APIResources = APIResources(),
-        console: ConsoleConfiguration? = nil, readiness: Readiness, liveness: Liveness = Liveness(), logger: Logger,
+        console: ConsoleConfiguration? = nil, readiness: Readiness, liveness: [LivenessProbe] = [], logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.configuration = configuration
         self.store = store
         self.resources = resources
         self.console = console
-        health = HealthRoutes(readiness: readiness, liveness: liveness)
+        self.readiness = readiness
+        self.liveness = liveness
         self.logger = logger
         self.onListening = onListening
         quotas = Quotas(
-            requests: configuration.rateLimit, burst: configuration.rateBurst, configuration.quotas,
+            requests: configuration.rateLimit, burst: configuration.rateBurst, events: configuration.eventQuota,
+            reloads: configuration.reloadQuota, deadLetters: configuration.deadLetterQuota,
             changes: resources.changes, pool: store.pool, metrics: resources.metrics)
     }
 
     /// Serves until graceful shutdown or cancellation.
     ///
-    /// - Throws: ``UnusableKeys`` if the keys of tokens cannot be read at the start.
+    /// - Throws: `ModelError` if the keys of tokens cannot be read at the start.
     package func run() async throws {
         if let keys = resources.keys {
             do {
                 try await keys.load()
             } catch {
-                throw UnusableKeys(description: "\(error)")
+                throw ModelError(message: "api.keys: \(error)")
             }
         }
         let application = Application(
@@ -81,10 +80,10 @@ package final class APIService: Service {
         let table = routes.table
         let isServed = resources.keys != nil
         let router = makeRouter { path in
-            if HealthRoutes.paths.contains(path) { return ["GET", "HEAD"] }
+            if Router.healthPaths.contains(path) { return ["GET", "HEAD"] }
             return isServed ? table.methods(at: path) : []
         }
-        health.add(to: router)
+        router.addHealth(readiness, liveness)
         if let keys = resources.keys {
             let gate = gate(keys)
             table.add(to: router, behind: gate)
@@ -160,7 +159,11 @@ package struct APIConfiguration: Sendable, Equatable {
     package var rateLimit = 1_000
     /// Requests of a bearer at once.
     package var rateBurst = 2_000
-    package var quotas = AppQuotas()
+    /// Events of an app per minute, and reload requests among them; 0 for no limit.
+    package var eventQuota = 0
+    package var reloadQuota = 0
+    /// Largest number of an app's waiting dead letters with which events may be published; 0 for no limit.
+    package var deadLetterQuota = 100_000
     /// Refused tokens of one address per minute before its tokens are no longer verified; 0 for no limit.
     package var failuresPerMinute = 60
     package var times = ConnectionTimes()

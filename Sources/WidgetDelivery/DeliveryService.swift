@@ -127,7 +127,7 @@ package struct DeliveryService: Service {
     }
 
     private func claim(except apps: [Int32]) async throws(PostgresError) -> LeasedDelivery? {
-        LeasedDelivery(try await store.query(.claimDelivery(lease: configuration.lease, except: apps)))
+        try await store.claimDelivery(lease: configuration.lease, except: apps)
     }
 
     /// Notifies the devices of a list that is due. Returns whether there was one.
@@ -139,14 +139,15 @@ package struct DeliveryService: Service {
     }
 
     private func notify(_ list: LeasedDelivery, claimedAfter begun: ContinuousClock.Instant) async throws {
-        let time = DatabaseTime(list.devices.first?.claimedAt)
+        // The database's time, counted on from the time of the claim.
+        let (claimedAt, readAt) = (list.devices.first?.claimedAt ?? Timestamp.now(), ContinuousClock.now)
         let devices = ListNotifier(
             notifier: notifier, concurrency: max(1, configuration.concurrency / Self.lists),
             isHeld: { [lease = configuration.lease, timeout = configuration.timeout] in
                 begun.duration(to: .now) < lease - timeout
             },
             settle: { try await settle($0) })
-        let rest = try await devices.notify(list.devices) { time.now() }
+        let rest = try await devices.notify(list.devices) { claimedAt + readAt.duration(to: .now) }
         try await persistently { () throws(PostgresError) in
             guard let rest else {
                 _ = try await store.query(.endDelivery(list.hold))
@@ -235,16 +236,4 @@ package struct DeliveryPulse: Sendable {
 
     /// Time since the loop that has been busy for the longest made progress; nil: all are idle.
     package var silence: Duration? { [mark, markShared, claim].compactMap(\.silence).max() }
-}
-
-/// The database's time, counted on from the time of a statement.
-private struct DatabaseTime: Sendable {
-    private let base: Timestamp
-    private let readAt = ContinuousClock.now
-
-    init(_ time: Timestamp?) {
-        base = time ?? WallClock.now()
-    }
-
-    func now() -> Timestamp { base + readAt.duration(to: .now) }
 }

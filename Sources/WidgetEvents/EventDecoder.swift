@@ -6,6 +6,12 @@ internal import WidgetModel
 /// Unknown members of the data and unknown extension attributes are ignored.
 package struct EventDecoder: Sendable {
     package static let defaultMaximumEventBytes = 1_048_576
+    /// Most kinds of a request, shortcuts of a set, and ranges of a shortcut.
+    package static let maximumKinds = 1_000
+    package static let maximumShortcuts = 20
+    package static let maximumRanges = 24
+    /// Longest role of a shortcut, in bytes.
+    package static let maximumRoleBytes = 64
     /// Longest `id` or `source` of an event, in bytes.
     package static let maximumAttributeBytes = 1024
 
@@ -25,24 +31,50 @@ package struct EventDecoder: Sendable {
     ///   - value: nil for a tombstone.
     package func decode(
         bytes: [UInt8], value: Range<Int>?, attributes: EventAttributes, topic: EventTopic
-    ) -> Result<DecodedEvent, EventError> {
-        do throws(EventError) {
-            return .success(try decodeMessage(bytes, value, attributes, topic))
-        } catch {
-            var error = error
-            if error.app == nil, let value { error.app = AppRecovery.app(in: bytes, value: value) }
-            return .failure(error)
+    ) throws(EventError) -> DecodedEvent {
+        guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
+        try checkSize(value.count)
+        switch attributes.mode(in: bytes) {
+        case .binary: break
+        case .structured:
+            var reader = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
+            return try reader.read()
+        case .unsupported:
+            let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
+            throw EventError(
+                code: .unsupportedContentType,
+                message: "expected application/json or application/cloudevents+json, found \(Text.quoted(found))")
         }
+        func required(_ range: Range<Int>?, _ name: StaticString) throws(EventError) -> ArraySlice<UInt8> {
+            guard let range else { throw EventAttribute.header(name).missing }
+            return bytes[range]
+        }
+        try EventAttribute.header("ce_specversion").checkVersion(required(attributes.specversion, "ce_specversion"))
+        let id = try EventAttribute.header("ce_id").text(required(attributes.id, "ce_id"))
+        let source = try EventAttribute.header("ce_source").source(required(attributes.source, "ce_source"))
+        let type = try EventAttribute.header("ce_type").type(required(attributes.type, "ce_type"), topic: topic)
+        var time: Timestamp?
+        if let range = attributes.time, !ignoresTimes {
+            do throws(EventError) {
+                time = try EventAttribute.header("ce_time").time(bytes[range])
+            } catch {
+                if type.usesTime { throw error }
+            }
+        }
+        return DecodedEvent(
+            id: id, source: source, time: time,
+            traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) },
+            event: try Self.event(of: type, in: bytes, value))
     }
 
     /// Decodes one message with its headers.
     package func decode(
         bytes: [UInt8], value: Range<Int>?, headers: some Sequence<(name: Range<Int>, value: Range<Int>?)>,
         topic: EventTopic
-    ) -> Result<DecodedEvent, EventError> {
+    ) throws(EventError) -> DecodedEvent {
         var attributes = EventAttributes()
         for header in headers { attributes.note(name: header.name, value: header.value, in: bytes) }
-        return decode(bytes: bytes, value: value, attributes: attributes, topic: topic)
+        return try decode(bytes: bytes, value: value, attributes: attributes, topic: topic)
     }
 
     /// Decodes a message whose parts are not in one array.
@@ -61,7 +93,7 @@ package struct EventDecoder: Sendable {
             attributes.note(name: start..<middle, value: middle..<bytes.count, in: bytes)
         }
         return try first(of: topics) { (topic) throws(EventError) in
-            try decodeMessage(bytes, 0..<value.count, attributes, topic)
+            try decode(bytes: bytes, value: 0..<value.count, attributes: attributes, topic: topic)
         }
     }
 
@@ -110,8 +142,9 @@ package struct EventDecoder: Sendable {
         of type: EventType, in bytes: [UInt8], _ range: Range<Int>
     ) throws(EventError) -> FreshetEvent {
         var reader = JSONReader(bytes, in: range)
+        var problems: [JSONError]?
         do throws(JSONError) {
-            let event = try reader.event(of: type)
+            let event = try reader.event(of: type, &problems)
             try reader.finish()
             return event
         } catch {
@@ -122,50 +155,6 @@ package struct EventDecoder: Sendable {
     private func checkSize(_ count: Int) throws(EventError) {
         guard count > maximumEventBytes else { return }
         throw EventError(code: .tooLarge, message: "\(count) bytes, at most \(maximumEventBytes) are allowed")
-    }
-
-    private func decodeMessage(
-        _ bytes: [UInt8], _ value: Range<Int>?, _ attributes: EventAttributes, _ topic: EventTopic
-    ) throws(EventError) -> DecodedEvent {
-        guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
-        try checkSize(value.count)
-        switch attributes.mode(in: bytes) {
-        case .binary:
-            return try decodeBinary(bytes, value, attributes, topic)
-        case .structured:
-            var reader = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
-            return try reader.read()
-        case .unsupported:
-            let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
-            throw EventError(
-                code: .unsupportedContentType,
-                message: "expected application/json or application/cloudevents+json, found \(Text.quoted(found))")
-        }
-    }
-
-    private func decodeBinary(
-        _ bytes: [UInt8], _ value: Range<Int>, _ attributes: EventAttributes, _ topic: EventTopic
-    ) throws(EventError) -> DecodedEvent {
-        func required(_ range: Range<Int>?, _ name: StaticString) throws(EventError) -> ArraySlice<UInt8> {
-            guard let range else { throw EventAttribute.header(name).missing }
-            return bytes[range]
-        }
-        try EventAttribute.header("ce_specversion").checkVersion(required(attributes.specversion, "ce_specversion"))
-        let id = try EventAttribute.header("ce_id").text(required(attributes.id, "ce_id"))
-        let source = try EventAttribute.header("ce_source").source(required(attributes.source, "ce_source"))
-        let type = try EventAttribute.header("ce_type").type(required(attributes.type, "ce_type"), topic: topic)
-        var time: Timestamp?
-        if let range = attributes.time, !ignoresTimes {
-            do throws(EventError) {
-                time = try EventAttribute.header("ce_time").time(bytes[range])
-            } catch {
-                if type.usesTime { throw error }
-            }
-        }
-        let envelope = EventEnvelope(
-            id: id, source: source, type: type.rawValue, time: time,
-            traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) })
-        return DecodedEvent(envelope: envelope, event: try Self.event(of: type, in: bytes, value))
     }
 }
 
@@ -257,5 +246,115 @@ enum EventAttribute: CustomStringConvertible {
     /// Reason why a text is not a valid attribute, or nil.
     static func problem(of text: String) -> String? {
         Text.identifierProblem(text, maximumBytes: EventDecoder.maximumAttributeBytes)
+    }
+}
+
+// MARK: - Apps of broken events
+
+extension EventDecoder {
+    /// Longest searched prefix of a message.
+    private static let searchedBytes = 65_536
+
+    /// The app of a broken event, for its dead letter: the `app` member of the message's object or of its `data`, if it comes before the error.
+    package static func app(in bytes: [UInt8], value: Range<Int>) -> String? {
+        let searched = value.lowerBound..<min(value.upperBound, value.lowerBound + searchedBytes)
+        var reader = JSONReader(bytes, in: searched, checksNumbers: false)
+        var app: String?
+        _ = try? search(&reader, for: &app, isEvent: true)
+        return app
+    }
+
+    private static func search(
+        _ reader: inout JSONReader, for app: inout String?, isEvent: Bool
+    ) throws(JSONError) {
+        try reader.beginObject()
+        while app == nil, let key = try reader.nextKey() {
+            switch key {
+            case "app": app = try reader.identifier()
+            case "data" where isEvent:
+                if try reader.peek() == .object {
+                    try search(&reader, for: &app, isEvent: false)
+                } else {
+                    try reader.skip()
+                }
+            default: try reader.skip()
+            }
+        }
+    }
+}
+
+/// Ranges of the CloudEvents headers in a message's bytes. The last of repeated headers counts.
+package struct EventAttributes: Sendable {
+    var specversion: Range<Int>?
+    var id: Range<Int>?
+    var source: Range<Int>?
+    var type: Range<Int>?
+    var time: Range<Int>?
+    var cloudTraceparent: Range<Int>?
+    var plainTraceparent: Range<Int>?
+    var contentType: Range<Int>?
+    var order: Range<Int>?
+    var user: Range<Int>?
+    var outcome: Range<Int>?
+
+    package init() {}
+
+    var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
+
+    /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since
+    /// some tools cannot set headers.
+    func mode(in bytes: [UInt8]) -> EventContentMode {
+        if let contentType { return EventContentMode(contentType: bytes[contentType]) }
+        return specversion == nil && id == nil && source == nil && type == nil ? .structured : .binary
+    }
+
+    /// Notes a header. Other headers and null values are ignored.
+    package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
+        guard let value else { return }
+        // Names of headers are compared without regard to case.
+        switch ShortText(bytes, name).lowercased {
+        case "ce_id": id = value
+        case "ce_type": type = value
+        case "ce_time": time = value
+        case "ce_source": source = value
+        case "traceparent": plainTraceparent = value
+        case "content-type": contentType = value
+        case "freshet-user": user = value
+        case "freshet-order": order = value
+        case "ce_specversion": specversion = value
+        case "ce_traceparent": cloudTraceparent = value
+        case "freshet-outcome": outcome = value
+        default: break
+        }
+    }
+}
+
+/// Mode of a message.
+enum EventContentMode: Equatable {
+    /// Attributes in headers, JSON data as the value.
+    case binary
+    /// The whole event as the value.
+    case structured
+    case unsupported
+
+    /// - Parameter contentType: media type with parameters.
+    init(contentType: ArraySlice<UInt8>) {
+        if Text.equal(contentType, "application/json") {
+            self = .binary
+            return
+        }
+        if Text.equal(contentType, "application/cloudevents+json") {
+            self = .structured
+            return
+        }
+        let essence = contentType.prefix { $0 != UInt8(ascii: ";") }
+        let type = String(decoding: essence, as: UTF8.self).lowercased()
+        switch String(type.drop { $0 == " " }.prefix { $0 != " " }) {
+        case "application/cloudevents+json": self = .structured
+        case let type where type.hasPrefix("application/cloudevents"): self = .unsupported
+        case "application/json", "text/json": self = .binary
+        case let type where type.hasSuffix("+json"): self = .binary
+        default: self = .unsupported
+        }
     }
 }

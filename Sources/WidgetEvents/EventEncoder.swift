@@ -10,21 +10,7 @@ package struct EncodedEvent: Sendable {
     package var value: [UInt8]?
 }
 
-/// Encodes the events that Freshet consumes, for producers.
-package enum EventEncoder {
-    /// Binary mode: attributes in headers, data as the value.
-    ///
-    /// - Parameter key: the partition key; nil for the event's own (``key(of:)``). The user's id keeps events of a
-    ///   widget or device in order with the placement.
-    package static func encode(
-        _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil,
-        key: String? = nil
-    ) -> EncodedEvent {
-        let headers = headers(
-            type: event.type.rawValue, id: id, source: source, time: time, [("traceparent", traceparent)])
-        return EncodedEvent(key: Array((key ?? Self.key(of: event)).utf8), headers: headers, value: data(of: event))
-    }
-
+extension EncodedEvent {
     /// Headers of the binary mode.
     ///
     /// - Parameters:
@@ -43,20 +29,34 @@ package enum EventEncoder {
             value.map { (name: name, value: Array($0.utf8)) }
         }
     }
+}
+
+extension FreshetEvent {
+    /// Binary mode: attributes in headers, data as the value.
+    ///
+    /// - Parameter key: the partition key; nil for the event's own (``partitionKey``). The user's id keeps events of a
+    ///   widget or device in order with the placement.
+    package func encode(
+        id: String, source: String, time: Timestamp?, traceparent: String? = nil, key: String? = nil
+    ) -> EncodedEvent {
+        let headers = EncodedEvent.headers(
+            type: type.rawValue, id: id, source: source, time: time, [("traceparent", traceparent)])
+        return EncodedEvent(key: Array((key ?? partitionKey).utf8), headers: headers, value: data)
+    }
 
     /// Structured mode: the whole event as one JSON document, for a message with ``structuredContentType``.
-    package static func structured(
-        _ event: FreshetEvent, id: String, source: String, time: Timestamp?, traceparent: String? = nil
+    package func structured(
+        id: String, source: String, time: Timestamp?, traceparent: String? = nil
     ) -> [UInt8] {
         JSONWriter.object { members in
             members.append("specversion", "1.0")
             members.append("id", id)
             members.append("source", source)
-            members.append("type", event.type.rawValue)
+            members.append("type", type.rawValue)
             members.append("time", time?.rfc3339)
             members.append("traceparent", traceparent)
             members.append("datacontenttype", "application/json")
-            members.append("data", json: data(of: event))
+            members.append("data", json: data)
         }
     }
 
@@ -67,22 +67,22 @@ package enum EventEncoder {
     package static let structuredContentType = "application/cloudevents+json"
 
     /// The event's own partition key: its user, else its device or widget, else its app.
-    package static func key(of event: FreshetEvent) -> String {
-        switch event.change {
-        case .reload(let request): request.audience.identifier ?? event.app
+    package var partitionKey: String {
+        switch change {
+        case .reload(let request): request.audience.identifier ?? app
         case .device(.environment(let device, _, _)): device
-        default: event.user ?? event.widget ?? event.app
+        default: user ?? widget ?? app
         }
     }
 
     /// The event's data as JSON.
-    package static func data(of event: FreshetEvent) -> [UInt8] {
+    package var data: [UInt8] {
         JSONWriter.object { members in
-            members.append("app", event.app)
-            switch event.change {
+            members.append("app", app)
+            switch change {
             case .reload(let request):
-                append(request, to: &members)
-                if event.type == .appChanged { members.append("state", request.reason.name) }
+                Self.append(request, to: &members)
+                if type == .appChanged { members.append("state", request.reason.name) }
             case .widget(.placed(let placement)):
                 members.append("widget", placement.widget)
                 members.append("user", placement.user)
@@ -90,21 +90,21 @@ package enum EventEncoder {
                 members.append("kind", placement.kind)
                 members.append("family", placement.family.name)
                 members.append("configuration", json: placement.configuration.canonical.utf8)
-                append(placement.environment, to: &members)
+                Self.append(placement.environment, to: &members)
             case .widget(.configured(let widget, let configuration)):
                 members.append("widget", widget)
                 members.append("configuration", json: configuration.canonical.utf8)
             case .widget(.removed(let widget)), .view(let widget):
                 members.append("widget", widget)
             case .device(let change):
-                members.append("user", event.user)
+                members.append("user", user)
                 members.append("device", change.device)
-                append(change, to: &members)
+                Self.append(change, to: &members)
             case .person(let change):
-                members.append("user", event.user)
-                append(change, to: &members)
+                members.append("user", user)
+                Self.append(change, to: &members)
             case .interaction(let interaction):
-                members.append("user", event.user)
+                members.append("user", user)
                 members.append("device", interaction.device)
                 members.append("kind", interaction.kind)
                 members.append("configuration", json: interaction.configuration.canonical.utf8)
@@ -134,7 +134,7 @@ package enum EventEncoder {
     private static func append(_ change: DeviceChange, to members: inout JSONWriter) {
         switch change {
         case .environment(_, let environment, let isSignificant):
-            append(environment, to: &members)
+            Self.append(environment, to: &members)
             if isSignificant { members.append("significantTimeChange", value: true) }
         case .registered(_, let channel): members.append("channel", value: channel.json)
         case .unregistered: break
@@ -183,7 +183,8 @@ extension DeliveryChannel {
         case .apns(let address):
             [
                 "apns": [
-                    "token": .string(Hex.text(address.token)), "environment": .string(address.environment.rawValue),
+                    "token": .string(String(hexadecimal: address.token)),
+                    "environment": .string(address.environment.rawValue),
                     "topic": .string(address.topic),
                 ]
             ]

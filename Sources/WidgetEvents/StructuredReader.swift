@@ -9,6 +9,8 @@ import Foundation
 
 /// Reads an event in structured mode: one JSON object with the attributes and the data.
 struct StructuredReader: ~Copyable {
+    /// Nil: the first error of the data is thrown.
+    private var problems: [JSONError]?
     private let topic: EventTopic
     private var reader: JSONReader
     private let bytes: [UInt8]
@@ -59,7 +61,7 @@ struct StructuredReader: ~Copyable {
         if let timeError, type.usesTime { throw timeError }
         if let dataOffset {
             reader = JSONReader(bytes, in: value, startingAt: dataOffset, root: "/data")
-            event = try reader.event(of: type)
+            event = try reader.event(of: type, &problems)
         }
         if let decoded {
             guard event == nil else {
@@ -72,9 +74,7 @@ struct StructuredReader: ~Copyable {
         guard let event else {
             throw EventError(code: .missingData, message: "the event has no data", pointer: "/data")
         }
-        let envelope = EventEnvelope(
-            id: id, source: source, type: type.rawValue, time: time, traceparent: traceparent)
-        return DecodedEvent(envelope: envelope, event: event)
+        return DecodedEvent(id: id, source: source, time: time, traceparent: traceparent, event: event)
     }
 
     private mutating func readMember(_ key: JSONKey) throws {
@@ -97,7 +97,7 @@ struct StructuredReader: ~Copyable {
         case "data":
             guard try !reader.takeNull() else { return }
             if let type {
-                event = try reader.event(of: type)
+                event = try reader.event(of: type, &problems)
             } else {
                 dataOffset = try reader.skip().lowerBound
             }
@@ -137,7 +137,7 @@ struct StructuredReader: ~Copyable {
             let place = error.pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
             throw EventError(
                 code: error.code, message: "in the decoded data\(place): \(error.message)", pointer: "/data_base64",
-                app: AppRecovery.app(in: decoded, value: 0..<decoded.count))
+                app: EventDecoder.app(in: decoded, value: 0..<decoded.count))
         }
     }
 

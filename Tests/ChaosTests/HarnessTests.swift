@@ -52,7 +52,7 @@ struct HarnessTests {
 
     @Test("Every rewrite of a mutation matches the text of a statement")
     func rewrites() {
-        let worker = PostgresUUID(high: 0, low: 0)
+        let worker: UInt128 = 0
         let texts = [
             Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql,
             Statements.settleDeliveries([], window: .zero).sql, Statements.writePeople([]).sql,

@@ -5,22 +5,13 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct AdmissionTests {
-    @Test("A call's events are admitted together or not at all; a call beyond the limit is admitted alone")
-    func admission() {
-        var admission = WidgetCenter.Admission(limit: 10)
-        let asked = [8, 3, 2, 1].map { admission.admit($0) }
-        #expect(asked == [true, false, true, false])
-        #expect(admission.underWay == 10)
-        admission.finish(8)
-        let again = [9, 8].map { admission.admit($0) }
-        #expect(again == [false, true])
-        admission.finish(10)
-        let large = [50, 1].map { admission.admit($0) }
-        #expect(large == [true, false])
-        admission.finish(50)
-        #expect(admission.underWay == 0)
-        admission.add(20)
-        let huge = admission.admit(.max)
-        #expect(!huge)
+    @Test(
+        "A call's events are admitted together or not at all; a call beyond the limit is admitted alone",
+        arguments: [
+            (count: 8, underWay: 0, isAdmitted: true), (3, 8, false), (2, 8, true), (1, 10, false), (9, 2, false),
+            (8, 2, true), (50, 0, true), (1, 50, false), (.max, 20, false),
+        ])
+    func admission(count: Int, underWay: Int, isAdmitted: Bool) {
+        #expect(WidgetCenter.hasRoom(for: count, besides: underWay, limit: 10) == isAdmitted)
     }
 }

@@ -71,10 +71,10 @@ struct ForeignProducerTests {
     private static func expect(_ received: [Received], _ events: [FreshetEvent]) {
         #expect(received.map(\.event.event) == events)
         for event in received {
-            #expect(event.key == "u42" && event.event.envelope.source == "/bank/payments")
+            #expect(event.key == "u42" && event.event.source == "/bank/payments")
             #expect(event.headers["ce_specversion"] == "1.0")
         }
-        #expect(Set(received.map(\.event.envelope.id)).count == events.count)
+        #expect(Set(received.map(\.event.id)).count == events.count)
     }
 
     @Test(
@@ -97,7 +97,7 @@ struct ForeignProducerTests {
                 environment: environment)
             Self.expect(
                 received.sorted { $0.topic > $1.topic }, [.placed(placement), try Self.push()])
-            #expect(received.allSatisfy { $0.event.envelope.time != nil })
+            #expect(received.allSatisfy { $0.event.time != nil })
         }
     }
 

@@ -37,7 +37,7 @@ struct PublishingTests {
             await center.shutdown()
             let received = try await kafka.received(count: 2_001)
             #expect(received.count == 2_001)
-            let ids = received.filter { $0.topic == "freshet.widgets" }.map(\.event.envelope.id)
+            let ids = received.filter { $0.topic == "freshet.widgets" }.map(\.event.id)
             #expect(ids == events.dropLast().map(\.id))
         }
     }
@@ -250,9 +250,9 @@ struct PublishingTests {
             try await center.publish(event)
             try await center.publish(event)
             await center.shutdown()
-            let envelopes = try await kafka.received(count: 2).map(\.event.envelope)
-            #expect(envelopes.map(\.id) == ["view-1", "view-1"])
-            #expect(envelopes.map(\.time) == Array(repeating: Timestamp(rfc3339: "2026-06-22T10:00:00.25Z"), count: 2))
+            let events = try await kafka.received(count: 2).map(\.event)
+            #expect(events.map(\.id) == ["view-1", "view-1"])
+            #expect(events.map(\.time) == Array(repeating: Timestamp(rfc3339: "2026-06-22T10:00:00.25Z"), count: 2))
         }
     }
 }

@@ -69,10 +69,9 @@ extension EmbeddedKafka {
         let topic = batch.topicPartition(index).topic
         let sort = try #require(EventTopic.allCases.first { $0.defaultName == topic })
         let key = try #require(batch.key(index))
-        let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
+        let headers = batch.headers(index)
         let decoded = try decoder.decode(
-            bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort
-        ).get()
+            bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort)
         var texts: [String: String] = [:]
         for header in headers {
             let name = String(decoding: batch.bytes[header.name], as: UTF8.self)

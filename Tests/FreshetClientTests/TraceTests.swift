@@ -46,7 +46,7 @@ struct TraceTests {
             }
         }
         #expect(received.map { $0.headers["traceparent"] } == [parent, parent, nil, nil])
-        #expect(received.map(\.event.envelope.traceparent) == [parent, parent, nil, nil])
+        #expect(received.map(\.event.traceparent) == [parent, parent, nil, nil])
         #expect(received.allSatisfy { $0.headers["tracestate"] == nil })
     }
 }

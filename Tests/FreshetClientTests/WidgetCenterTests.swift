@@ -70,10 +70,10 @@ struct WidgetCenterTests {
                 .environmentChanged(app: app, device: "d1", environment: model, significantTimeChange: true),
                 .removed(app: app, widget: "w1"),
             ])
-        let times = widgets.compactMap(\.event.envelope.time)
+        let times = widgets.compactMap(\.event.time)
         #expect(times.count == 5 && times == times.sorted())
-        #expect(Set(received.map(\.event.envelope.id)).count == 9)
-        #expect(received.allSatisfy { $0.event.envelope.source == "/tests" })
+        #expect(Set(received.map(\.event.id)).count == 9)
+        #expect(received.allSatisfy { $0.event.source == "/tests" })
     }
 
     @Test("Invalid arguments are refused before anything is sent, with a pointer into the event")

@@ -29,25 +29,23 @@ struct LoadPageTests {
         },
         spans: [Chart.Span(label: "a transaction held open", from: 300, to: 600)])
 
-    static var page: LoadPage {
-        // The literal is valid JSON.
-        let report =
-            (try? JSONValue.parse(
-                """
-                {"scenario": "latency <&>", "events": 900000, "distinctTimelines": 200000, "wallSeconds": 900.5,
-                 "eventsPerSecond": 999.4, "timelinesPerSecond": 998.1, "providerRequests": 12345,
-                 "providerTimelines": 890000, "walBytes": 1234567890, "serviceCPUSeconds": 75.25,
-                 "databaseCPUSeconds": 120.5, "peakResidentBytes": 98765432, "lost": 0, "stale": 0, "verified": 190123,
-                 "latencyMilliseconds": {"p50": 2.1, "p90": 5.2, "p99": 9.8, "p999": 150, "max": 209}}
-                """)) ?? .null
-        return LoadPage(
-            report: report, charts: charts, command: "freshet-load latency --rate 1000 '<script>'",
-            time: Timestamp(microseconds: 1_767_225_600_000_000))
+    private static var page: String {
+        var result = LoadResult(scenario: "latency <&>")
+        (result.events, result.distinctTimelines, result.wallSeconds) = (900_000, 200_000, 900.5)
+        (result.timelines, result.verified) = (898_789, 190_123)
+        (result.providerRequests, result.providerTimelines) = (12_345, 890_000)
+        (result.walBytes, result.peakResidentBytes) = (1_234_567_890, 98_765_432)
+        (result.serviceCPUSeconds, result.databaseCPUSeconds) = (75.25, 120.5)
+        result.latency = LatencySummary(samples: 9, p50: 2.1, p90: 5.2, p99: 9.8, p999: 150, max: 209)
+        result.charts = charts
+        return result.page(
+            command: "freshet-load latency --rate 1000 '<script>'", time: Timestamp(microseconds: 1_767_225_600_000_000)
+        )
     }
 
     @Test("The page is well-formed and self-contained, and states its subject")
     func page() throws {
-        let text = Self.page.text
+        let text = Self.page
         let parser = XMLParser(data: Data(text.utf8))
         #expect(parser.parse(), "\(String(describing: parser.parserError)) in line \(parser.lineNumber)")
         for forbidden in ["http:", "https:", "url(", "@import", "src=", "<link", "href=", "<script"] {
@@ -65,21 +63,19 @@ struct LoadPageTests {
         #expect(text.utf8.count < 200_000)
         // For inspection.
         if let folder = ProcessInfo.processInfo.environment["FRESHET_TEST_PAGES"] {
-            try Self.page.write(to: "\(folder)/load.html")
+            try LoadResult.write(text, to: "\(folder)/load.html")
         }
     }
 
     @Test("Losses come first, and unknown values are left out")
     func missing() {
-        let report: JSONValue = [
-            "scenario": "ingest", "events": 10, "lost": 3, "stale": 1, "providerRequests": .null,
-            "latencyMilliseconds": .null,
-        ]
-        let page = LoadPage(report: report, charts: LoadCharts(), command: "", time: Timestamp(microseconds: 0)).text
+        var result = LoadResult(scenario: "ingest")
+        (result.events, result.lost, result.stale) = (10, 3, 1)
+        let page = result.page(command: "", time: Timestamp(microseconds: 0))
         #expect(page.contains("Lost 3, stale 1.") && !page.contains("<svg") && !page.contains("provider requests"))
         #expect(XMLParser(data: Data(page.utf8)).parse())
-        let odd = LoadCharts(samples: [LoadSample(seconds: 0, [.p99: 0, .eventsPerSecond: 0])])
-        let drawn = LoadPage(report: report, charts: odd, command: "", time: Timestamp(microseconds: 0)).text
+        result.charts.samples = [LoadSample(seconds: 0, [.p99: 0, .eventsPerSecond: 0])]
+        let drawn = result.page(command: "", time: Timestamp(microseconds: 0))
         #expect(XMLParser(data: Data(drawn.utf8)).parse() && !drawn.lowercased().contains("nan"))
     }
 
@@ -90,10 +86,12 @@ struct LoadPageTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let file = folder.appendingPathComponent("report.html").path
         try "before".write(toFile: file, atomically: false, encoding: .utf8)
-        try Self.page.write(to: file)
-        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.page.text)
+        try LoadResult.write(Self.page, to: file)
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.page)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["report.html"])
-        #expect(throws: CommandFailure.self) { try Self.page.write(to: "\(folder.path)/missing/report.html") }
+        #expect(throws: CommandFailure.self) {
+            try LoadResult.write(Self.page, to: "\(folder.path)/missing/report.html")
+        }
     }
 
     @Test("Thinning keeps the worst latency and the mean of the other samples")
@@ -148,12 +146,12 @@ struct LoadFigureTests {
     func progress() {
         let latency = LatencySummary(samples: 9, p50: 2.1, p99: 9.75)
         func line(width: Int) -> String {
-            LoadProgress.line(
+            Terminal.line(
                 "1k events/s", share: 0.43, rate: 1_000, secondsLeft: 17.2, latency: latency, width: width)
         }
         #expect(line(width: 100) == "1k events/s  43 %  1k/s  ETA 17 s  p50 2.1 ms  p99 9.75 ms")
         for width in 1...120 { #expect(line(width: width).count < max(width, 2)) }
-        let open = LoadProgress.line("checking", share: nil, rate: 12_345, secondsLeft: nil, latency: nil, width: 80)
+        let open = Terminal.line("checking", share: nil, rate: 12_345, secondsLeft: nil, latency: nil, width: 80)
         #expect(open == "checking  12.3k/s")
     }
 }

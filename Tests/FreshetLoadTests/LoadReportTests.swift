@@ -26,7 +26,7 @@ struct LoadReportTests {
         #expect(SchemaCheck.problems(of: LoadResult(scenario: "ingest").json, by: schema) == [])
         var full = Self.result()
         full.charts = LoadPageTests.charts
-        full.extras = [("losses", LoadLosses().json), ("service", "here")]
+        full.extras = [("losses", [LoadLoss: Int]().json), ("service", "here")]
         #expect(SchemaCheck.problems(of: full.json, by: schema) == [])
         #expect(full.json["samples"]?.arrayValue?.count == 900 && full.json["spans"]?.arrayValue?.count == 1)
         for example in try #require(schema["examples"]?.arrayValue) {

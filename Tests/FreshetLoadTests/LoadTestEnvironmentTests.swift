@@ -1,6 +1,5 @@
 import Foundation
 import JSON
-import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -28,9 +27,9 @@ struct ProcessUsageTests {
 
     @Test("Peak memory is read from /proc/PID/status")
     func status() {
-        #expect(ProcessUsage.bytes(of: .peak, status: "Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t 1 kB\n") == 2_097_152)
-        #expect(ProcessUsage.bytes(of: .peak, status: "Name:\tx\nVmRSS:\t 1 kB\n") == nil)
-        #expect(ProcessUsage.bytes(of: .peak, status: "VmHWM:\tmany kB\n") == nil)
+        #expect(ProcessUsage.bytes("VmHWM:", status: "Name:\tx\nVmHWM:\t   2048 kB\nVmRSS:\t 1 kB\n") == 2_097_152)
+        #expect(ProcessUsage.bytes("VmHWM:", status: "Name:\tx\nVmRSS:\t 1 kB\n") == nil)
+        #expect(ProcessUsage.bytes("VmHWM:", status: "VmHWM:\tmany kB\n") == nil)
     }
 
     #if os(Linux)
@@ -39,39 +38,22 @@ struct ProcessUsageTests {
         let own = ProcessInfo.processInfo.processIdentifier
         let usage = try #require(ProcessUsage(of: own))
         #expect(usage.cpuSeconds > 0)
-        #expect(try #require(ProcessUsage.bytes(of: .peak, process: own)) > 1 << 20)
+        #expect(try #require(ProcessUsage.peakResidentBytes(of: own)) > 1 << 20)
         #expect(ProcessUsage(of: Int32.max) == nil)
         // This process is not a server process, so nothing is counted.
-        #expect(PostgresProcesses(backends: [own]) == nil)
+        #expect(ProcessUsage.postmaster(of: [own]) == nil)
     }
     #endif
 
     @Test("Usage between two times is computed from the surrounding samples")
     func usage() throws {
         let start = ContinuousClock.now
-        let made = Made(start: start)
-        let sampler = UsageSampler { made.next() }
-        for _ in 0..<5 { sampler.sample() }
+        let samples = (0..<5).map { UsageSample(time: start + .milliseconds(100 * $0), service: Double($0)) }
         let usage = try #require(
-            sampler.usage(from: start + .milliseconds(150), to: start + .milliseconds(250)))
+            samples.usage(from: start + .milliseconds(150), to: start + .milliseconds(250)))
         // From the sample at 100 ms to that at 300 ms.
         #expect(usage.service == 2)
         #expect(usage.database == nil)
-    }
-
-    private final class Made: Sendable {
-        private let start: ContinuousClock.Instant
-        private let count = Mutex(-1)
-
-        init(start: ContinuousClock.Instant) { self.start = start }
-
-        func next() -> UsageSampler.Sample {
-            let number = count.withLock { count in
-                count += 1
-                return count
-            }
-            return UsageSampler.Sample(time: start + .milliseconds(100 * number), service: Double(number))
-        }
     }
 }
 

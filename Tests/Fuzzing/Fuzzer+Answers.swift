@@ -24,35 +24,26 @@ extension Fuzzer {
         let requested = requested("timelines.response")
         // Timelines of several kinds, as in a batch.
         let volatileFields = ["", "/lines", "/light/sky", "/0"].map {
-            VolatileFields([JSONPointer($0)].compactMap(\.self))
+            [JSONPointer($0)].compactMap(\.self)
         }
-        let timelines = requested.map { RequestedTimeline($0, volatileFields: random.any([.none] + volatileFields)) }
-        let limits = ProviderLimits(
-            maximumEntries: random.any([3, 1000]), maximumContentBytes: random.any([500, 262_144]))
+        let timelines = requested.map { RequestedTimeline($0, volatileFields: random.any([[]] + volatileFields)) }
+        let (entries, content) = (random.any([3, 1000]), random.any([500, 262_144]))
         return try answer(bytes, of: requested) { () throws(JSONError) in
-            try ProviderResponse.parse(bytes, requested: timelines, limits: limits)
+            try ProviderResponse.parse(
+                bytes, requested: timelines, maximumEntries: entries, maximumContentBytes: content)
         } check: { (outcome) throws(FuzzFinding) in
             switch outcome {
-            case .value(let timeline):
-                try Self.check(timeline, limits)
+            case .success(let timeline):
+                try Self.check(timeline, entries: entries, bytes: content)
                 return "timeline"
-            case .failed(let code, let message, let retryAfter):
-                try Self.check(code: code, message: message)
-                try Self.expect((retryAfter ?? .zero) <= .seconds(86_400), "retry after \(retryAfter as Any)")
-                try Self.expect((retryAfter ?? .zero) >= .zero, "retry after \(retryAfter as Any)")
-                return "error"
-            case .invalid(let error):
-                try Self.check(error, of: bytes.count)
-                return "invalid"
-            case .missing: return "missing"
-            case .duplicate: return "duplicate"
+            case .failure(let failure): return try Self.check(failure)
             }
         }
     }
 
-    private static func check(_ timeline: ParsedTimeline, _ limits: ProviderLimits) throws(FuzzFinding) {
-        try expect((1...limits.maximumEntries).contains(timeline.entryCount), "\(timeline.entryCount) entries")
-        try expect(timeline.content.count <= limits.maximumContentBytes, "\(timeline.content.count) bytes are stored")
+    private static func check(_ timeline: ParsedTimeline, entries: Int, bytes: Int) throws(FuzzFinding) {
+        try expect((1...entries).contains(timeline.entryCount), "\(timeline.entryCount) entries")
+        try expect(timeline.content.count <= bytes, "\(timeline.content.count) bytes are stored")
         try expect(timeline.firstEntryDate <= timeline.lastEntryDate, "its entries are not sorted")
         let value: JSONValue
         do throws(JSONError) {
@@ -65,22 +56,23 @@ extension Fuzzer {
         try expect(!timeline.content.contains(0), "the stored content has a zero byte")
     }
 
-    /// Checks a provider's error message, which is logged and shown by `explain`.
-    private static func check(code: String, message: String) throws(FuzzFinding) {
-        for text in [code, message] {
-            try expect(text.utf8.count <= maximumMessageBytes, "\(text.utf8.count) bytes in a provider's message")
-            try expect(!Text.containsControlCharacter(text), "a control character in a provider's message")
-        }
+    /// Checks the failure of an element, whose message is logged and shown by `explain`.
+    private static func check(_ failure: ProviderFailure) throws(FuzzFinding) -> String {
+        let (text, retryAfter) = (failure.message, failure.retryAfter ?? .zero)
+        try expect(text.utf8.count <= 2 * maximumMessageBytes, "\(text.utf8.count) bytes in a message")
+        try expect(!Text.containsControlCharacter(text), "a control character in a message")
+        try expect(retryAfter <= .seconds(86_400) && retryAfter >= .zero, "retry after \(retryAfter)")
+        return failure.reason == .provider ? "error" : failure.reason.rawValue
     }
 
     func snapshots(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
         let bytes = random.json(of: corpus.provider["snapshot.response"] ?? [])
         let requested = requested("snapshot.response")
-        let limits = ProviderLimits(maximumContentBytes: random.any([200, 262_144]))
+        let limit = random.any([200, 262_144])
         return try answer(bytes, of: requested) { () throws(JSONError) in
-            try FallbackResponse.snapshots(bytes, requested: requested, limits: limits)
+            try FallbackResponse.snapshots(bytes, requested: requested, maximumBytes: limit)
         } check: { (outcome) throws(FuzzFinding) in
-            return try Self.check(outcome, of: bytes.count, atMost: limits.maximumContentBytes)
+            return try Self.check(outcome, of: bytes.count, atMost: limit)
         }
     }
 
@@ -114,29 +106,22 @@ extension Fuzzer {
     }
 
     private static func check(
-        _ outcome: ElementOutcome<[UInt8]>, of bytes: Int, atMost limit: Int
+        _ outcome: Result<[UInt8], ProviderFailure>, of bytes: Int, atMost limit: Int
     ) throws(FuzzFinding) -> String {
         switch outcome {
-        case .value(let value):
+        case .success(let value):
             try expect(value.count <= limit, "\(value.count) bytes are stored")
             let parsed = try? JSONValue.parse(value)
             try expect(parsed != nil, "the stored content is not JSON")
             return "value"
-        case .failed(let code, let message, _):
-            try check(code: code, message: message)
-            return "error"
-        case .invalid(let error):
-            try check(error, of: bytes)
-            return "invalid"
-        case .missing: return "missing"
-        case .duplicate: return "duplicate"
+        case .failure(let failure): return try check(failure)
         }
     }
 
     /// Checks properties of all answers. An answer is accepted if it contains a requested element.
     private func answer<Value>(
         _ bytes: [UInt8], of requested: [TimelineID], _ parse: () throws(JSONError) -> ProviderAnswer<Value>,
-        check: (ElementOutcome<Value>) throws(FuzzFinding) -> String
+        check: (Result<Value, ProviderFailure>) throws(FuzzFinding) -> String
     ) throws(FuzzFinding) -> FuzzOutcome {
         recorder?.note(bytes)
         let answer: ProviderAnswer<Value>
@@ -159,7 +144,7 @@ extension Fuzzer {
         var verdict: String?
         for outcome in answer.outcomes {
             let found = try check(outcome)
-            if verdict == nil, outcome != .missing { verdict = found }
+            if verdict == nil, outcome != .failure(.missing) { verdict = found }
         }
         guard let verdict else { return FuzzOutcome(refused: bytes.count, as: "missing") }
         return FuzzOutcome(accepted: bytes.count, as: verdict)

@@ -89,15 +89,15 @@ extension Fuzzer {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             return FuzzOutcome(refused: bytes.count, as: "invalidUTF8")
         }
-        let manifest: Manifest
+        let manifest: [Manifest]
         do throws(ManifestError) {
             manifest = try Manifest.read(text: text, file: "fuzz.yaml", environment: [:])
         } catch {
             try Self.check(error, of: text)
             return FuzzOutcome(refused: bytes.count, as: "refused")
         }
-        try Self.expect(!manifest.apps.isEmpty, "a manifest of nothing was accepted")
-        for app in manifest.apps {
+        try Self.expect(!manifest.isEmpty, "a manifest of nothing was accepted")
+        for app in manifest {
             try Self.expect(AppDefinition.isBundleIdentifier(app.definition.name), "the app \(app.definition.name)")
             try Self.expect(!app.definition.kinds.isEmpty, "an app without kinds was accepted")
         }

@@ -69,33 +69,33 @@ extension Fuzzer {
     private func decode(_ message: Message, _ topic: EventTopic) throws(FuzzFinding) -> FuzzOutcome {
         let count = message.arena.count
         recorder?.note(message.arena)
-        switch Self.decoder.decode(
-            bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
-        {
-        case .success(let decoded):
-            try checkEvent(decoded.event, topic)
-            return FuzzOutcome(accepted: count)
-        case .failure(let error):
+        let decoded: DecodedEvent
+        do throws(EventError) {
+            decoded = try Self.decoder.decode(
+                bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
+        } catch {
             try Self.check(message: error.message, pointer: error.pointer, of: count)
-            if let app = error.app {
+            if let app = error.app ?? message.value.flatMap({ EventDecoder.app(in: message.arena, value: $0) }) {
                 try Self.expect(Text.identifierProblem(app) == nil, "an error names the app \(app)")
             }
             return FuzzOutcome(refused: count, as: error.code.rawValue)
         }
+        try checkEvent(decoded.event, topic)
+        return FuzzOutcome(accepted: count)
     }
 
     /// Checks that an accepted event is unchanged after encoding and decoding in both modes.
     private func checkEvent(_ event: FreshetEvent, _ topic: EventTopic) throws(FuzzFinding) {
         try Self.expect(event.type.topic == topic, "\(event.type) was accepted on \(topic)")
         try Self.expect(Text.identifierProblem(event.app) == nil, "accepted the app \(event.app.debugDescription)")
-        let binary = EventEncoder.encode(event, id: "1", source: "s", time: nil)
+        let binary = event.encode(id: "1", source: "s", time: nil)
         var message = Message()
         for header in binary.headers { message.append(header: header.name, header.value) }
         message.value = binary.value.map { message.append($0) }
         try checkSame(event, message, topic)
         var structured = Message()
-        structured.append(header: "content-type", Array(EventEncoder.structuredContentType.utf8))
-        structured.value = structured.append(EventEncoder.structured(event, id: "1", source: "s", time: nil))
+        structured.append(header: "content-type", Array(FreshetEvent.structuredContentType.utf8))
+        structured.value = structured.append(event.structured(id: "1", source: "s", time: nil))
         try checkSame(event, structured, topic)
         if case .widget(.placed(let placement)) = event.change {
             try Self.checkCanonical(placement.configuration)
@@ -111,13 +111,14 @@ extension Fuzzer {
     }
 
     private func checkSame(_ event: FreshetEvent, _ message: Message, _ topic: EventTopic) throws(FuzzFinding) {
-        switch EventDecoder().decode(
-            bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
-        {
-        case .success(let again):
-            try Self.expect(again.event == event, "encoding and decoding changed it to \(again.event)")
-        case .failure(let error): throw FuzzFinding("decoding the encoded event failed: \(error)")
+        let again: DecodedEvent
+        do throws(EventError) {
+            again = try EventDecoder().decode(
+                bytes: message.arena, value: message.value, headers: message.headers, topic: topic)
+        } catch {
+            throw FuzzFinding("decoding the encoded event failed: \(error)")
         }
+        try Self.expect(again.event == event, "encoding and decoding changed it to \(again.event)")
     }
 
     /// Checks that the canonical form of a configuration is stable.

@@ -4,18 +4,21 @@ import Testing
 
 /// Order, bound and end of the events, without threads: waiters are numbers.
 struct EventBufferTests {
-    private typealias State = ConsumerEventBuffer.State<Int>
+    private typealias State = KafkaConsumerEvents.State<Int>
+
+    private var empty: State { State(builder: BatchBuilder(maximumMessages: 10, maximumBytes: 1_000)) }
 
     private let place = TopicPartition(topic: "t", partition: 0)
 
     private func batch(_ partition: Int32, _ offsets: Range<Int64>) -> KafkaConsumerEvent {
         .batch(
-            KafkaBatch(offsets.map { .init(partition: partition, offset: $0, message: KafkaMessage("t", "\($0)")) }))
+            KafkaBatch(offsets.map { ($0, KafkaMessage(topic: "t", partition: partition, value: Array("\($0)".utf8))) })
+        )
     }
 
     /// Description of a waiter's outcome.
-    private func told(_ action: State.Action) -> String {
-        guard case .resume(let waiter, let outcome) = action else { return "none" }
+    private func told(_ resumption: State.Resumption?) -> String {
+        guard let (waiter, outcome) = resumption else { return "none" }
         switch outcome {
         case .success(nil): return "\(waiter): end"
         case .success(.batch(let batch)?):
@@ -38,7 +41,7 @@ struct EventBufferTests {
 
     @Test("Events are delivered in the order of their arrival")
     func order() {
-        var state = State()
+        var state = empty
         _ = state.push(batch(0, 0..<2))
         _ = state.push(.interrupted)
         _ = state.push(.interrupted)
@@ -55,7 +58,7 @@ struct EventBufferTests {
 
     @Test("Events before the end are delivered, then the sequence stays at its end")
     func end() {
-        var state = State()
+        var state = empty
         _ = state.push(batch(0, 0..<1))
         #expect(told(state.finish(error("gone"))) == "none")
         #expect(told(state.push(batch(0, 1..<2))) == "none")
@@ -68,11 +71,11 @@ struct EventBufferTests {
 
     @Test("The end resumes a waiter at once")
     func endWhileWaiting() {
-        var state = State()
+        var state = empty
         _ = state.take(1)
         #expect(told(state.finish(nil)) == "1: end")
         #expect(told(state.take(2)) == "2: end")
-        var failing = State()
+        var failing = empty
         _ = failing.take(1)
         #expect(told(failing.finish(error("gone"))) == "1: threw gone")
         #expect(told(failing.take(2)) == "2: end")
@@ -80,7 +83,7 @@ struct EventBufferTests {
 
     @Test("A second waiter is rejected; the first one stays")
     func oneReceiver() {
-        var state = State()
+        var state = empty
         _ = state.take(1)
         #expect(told(state.take(2)) == "2: threw the events have one receiver, and it is waiting already")
         #expect(told(state.push(batch(0, 0..<1))) == #"1: batch ["0/0"]"#)
@@ -88,7 +91,7 @@ struct EventBufferTests {
 
     @Test("A cancelled waiter ends; the events stay for the next one")
     func cancelled() {
-        var state = State()
+        var state = empty
         _ = state.take(1)
         #expect(told(state.cancelWaiter()) == "1: end")
         #expect(told(state.cancelWaiter()) == "none")
@@ -98,7 +101,7 @@ struct EventBufferTests {
 
     @Test("A flood of errors does not fill the memory")
     func boundedErrors() {
-        var state = State()
+        var state = empty
         for number in 0..<100 { _ = state.push(.error(error("\(number)"))) }
         #expect(state.events.count == State.maximumErrors)
         #expect(told(state.take(1)) == "1: error 0")
@@ -108,15 +111,15 @@ struct EventBufferTests {
 
     @Test("An assignment removes only the partition's records from waiting events")
     func removal() {
-        var state = State()
+        var state = empty
         _ = state.push(batch(0, 0..<2))
         _ = state.push(.offsetOutOfRange(place, offset: 9))
         _ = state.push(
             .batch(
                 KafkaBatch([
-                    .init(partition: 0, offset: 2, message: KafkaMessage("t", "x")),
-                    .init(partition: 1, offset: 5, message: KafkaMessage("t", "y")),
-                    .init(partition: 0, offset: 2, message: KafkaMessage("u", "z")),
+                    (2, KafkaMessage(topic: "t", partition: 0, value: [1])),
+                    (5, KafkaMessage(topic: "t", partition: 1, value: [2])),
+                    (2, KafkaMessage(topic: "u", partition: 0, value: [3])),
                 ])))
         _ = state.push(.interrupted)
         state.remove([place])
@@ -128,16 +131,38 @@ struct EventBufferTests {
 
     @Test("Cancelling the task ends the iteration")
     func cancelledTask() async throws {
-        let buffer = ConsumerEventBuffer(
-            gathering: BatchGathering(builder: BatchBuilder(maximumMessages: 10, maximumBytes: 1_000))
-        ) {}
+        let events = KafkaConsumerEvents(builder: BatchBuilder(maximumMessages: 10, maximumBytes: 1_000)) {}
         let task = Task {
             var count = 0
-            for try await _ in KafkaConsumerEvents(buffer: buffer) { count += 1 }
+            for try await _ in events { count += 1 }
             return count
         }
-        buffer.push(batch(0, 0..<1))
+        events.push(batch(0, 0..<1))
         task.cancel()
         _ = try await task.value
+    }
+
+    @Test("A receiver takes the gathered messages behind the events, and none after the end")
+    func gathered() {
+        var state = empty
+        func add(_ offset: Int64) {
+            state.builder.append(
+                topicIndex: 0, partition: 0, offset: offset, timestampMilliseconds: -1, key: nil, value: [], headers: []
+            )
+        }
+        state.builder.topics = ["t"]
+        add(0)
+        _ = state.push(.interrupted)
+        #expect(told(state.take(1)) == "1: interrupted")
+        #expect(told(state.take(2)) == #"2: batch ["0/0"]"#)
+        #expect(told(state.take(3)) == "none")
+        add(1)
+        #expect(told(state.flush()) == #"3: batch ["0/1"]"#)
+        add(2)
+        state.remove([place])
+        #expect(told(state.flush()) == "none")
+        add(3)
+        _ = state.discard()
+        #expect(told(state.take(4)) == "4: end")
     }
 }

@@ -8,7 +8,7 @@ struct HeapArenasTests {
         "There is one arena per processor, from two to eight",
         arguments: [(1, 2), (2, 2), (5, 5), (8, 8), (64, 8)])
     func processors(_ processors: Int, _ expected: Int) {
-        #expect(HeapArenas.count(processors: processors, environment: ["PATH": "/bin"]) == expected)
+        #expect(heapArenas(processors: processors, environment: ["PATH": "/bin"]) == expected)
     }
 
     @Test(
@@ -17,12 +17,12 @@ struct HeapArenasTests {
             ["MALLOC_ARENA_MAX": "1"], ["GLIBC_TUNABLES": "glibc.malloc.check=1:glibc.malloc.arena_max=3"],
         ])
     func chosen(_ environment: [String: String]) {
-        #expect(HeapArenas.count(processors: 4, environment: environment) == nil)
+        #expect(heapArenas(processors: 4, environment: environment) == nil)
     }
 
     @Test("Other tunables do not count")
     func others() {
         #expect(
-            HeapArenas.count(processors: 4, environment: ["GLIBC_TUNABLES": "glibc.malloc.check=1"]) == 4)
+            heapArenas(processors: 4, environment: ["GLIBC_TUNABLES": "glibc.malloc.check=1"]) == 4)
     }
 }

@@ -36,11 +36,11 @@ struct ListenerOptionsTests {
             close(one.descriptor)
             close(other.descriptor)
         }
-        #expect(ListenerOptions.listeners(at: [one.port]) == [one.descriptor])
-        ListenerOptions.sendAtOnce(ports: [one.port])
+        #expect(EmbeddedKafka.listeners(at: [one.port]) == [one.descriptor])
+        EmbeddedKafka.sendAtOnce(ports: [one.port])
         #expect(isSendingAtOnce(one.descriptor))
         #expect(!isSendingAtOnce(other.descriptor))
-        ListenerOptions.sendAtOnce(ports: [])
+        EmbeddedKafka.sendAtOnce(ports: [])
         #expect(!isSendingAtOnce(other.descriptor))
     }
 
@@ -51,12 +51,12 @@ struct ListenerOptionsTests {
             address.split(separator: ":").last.flatMap { UInt16($0) }
         }
         for port in ports {
-            let listeners = ListenerOptions.listeners(at: [port])
+            let listeners = EmbeddedKafka.listeners(at: [port])
             #expect(!listeners.isEmpty && listeners.allSatisfy(isSendingAtOnce))
         }
         try kafka.stopBroker(2)
         try kafka.startBroker(2)
-        let listeners = ListenerOptions.listeners(at: [try #require(ports.last)])
+        let listeners = EmbeddedKafka.listeners(at: [try #require(ports.last)])
         #expect(!listeners.isEmpty && listeners.allSatisfy(isSendingAtOnce))
     }
 }

@@ -51,7 +51,7 @@ struct CommitOutcomeTests {
             var pipeline = PostgresPipeline()
             _ = pipeline.append(Insert(id: 2))
             let whole = pipeline
-            let roundTrip = await postgresError { try await proxied.transaction(whole) }
+            let roundTrip = await postgresError { try await proxied.run(whole, commits: true) }
             #expect(roundTrip?.kind == .connection)
             #expect(roundTrip?.commitOutcomeUnknown == true)
 

@@ -22,27 +22,27 @@ struct ListenerTests {
         try await withDatabase { database in
             var configuration = database.configuration
             configuration.applicationName = "listener"
-            configuration.backoff.maximum = .milliseconds(5)
-            let (stream, heard) = AsyncStream.makeStream(of: PostgresNotification.self)
-            let listener = PostgresListener(
-                configuration: configuration, channels: ["plain", "with \"quotes\""],
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-            ) { heard.yield($0) }
-            let running = Task { try await listener.run() }
+            configuration.maximumBackoff = .milliseconds(5)
+            let (stream, heard) = AsyncStream.makeStream(of: String.self)
+            let running = Task { [configuration] in
+                try await configuration.listen(
+                    to: ["plain", "with \"quotes\""], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                ) { heard.yield($0.map { "\($0.channel): \($0.payload)" } ?? "connected") }
+            }
             var notifications = stream.makeAsyncIterator()
-            #expect(await notifications.next() == .reconnected)
+            #expect(await notifications.next() == "connected")
 
             _ = try await database.pool.execute(Notify(channel: "plain", payload: "1"))
-            #expect(await notifications.next() == .received(channel: "plain", payload: "1"))
+            #expect(await notifications.next() == "plain: 1")
             _ = try await database.pool.execute(Notify(channel: "other", payload: "unheard"))
             _ = try await database.pool.execute(Notify(channel: "with \"quotes\"", payload: ""))
-            #expect(await notifications.next() == .received(channel: "with \"quotes\"", payload: ""))
+            #expect(await notifications.next() == "with \"quotes\": ")
 
             let pid = try await database.pool.query(ListenerPID())[0]
             _ = try await database.pool.query(Terminate(pid: pid))
-            #expect(await notifications.next() == .reconnected)
+            #expect(await notifications.next() == "connected")
             _ = try await database.pool.execute(Notify(channel: "plain", payload: "2"))
-            #expect(await notifications.next() == .received(channel: "plain", payload: "2"))
+            #expect(await notifications.next() == "plain: 2")
 
             running.cancel()
             try await running.value
@@ -50,11 +50,11 @@ struct ListenerTests {
     }
 
     @Test func whatNoAttemptCuresIsThrown() async throws {
-        let listener = PostgresListener(
-            configuration: PostgresConfiguration(connectionString: "sslmode=banana"), channels: ["a"],
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        ) { _ in }
-        let error = await postgresError { try await listener.run() }
+        let error = await postgresError {
+            try await PostgresConfiguration(connectionString: "sslmode=banana").listen(
+                to: ["a"], logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            ) { _ in }
+        }
         #expect(error?.kind == .configuration)
     }
 }

@@ -62,7 +62,7 @@ struct PipelineTests {
     @Test func anEmptyPipelineDoesNothing() async throws {
         try await withDatabase { database in
             _ = try await database.pool.run(PostgresPipeline())
-            _ = try await database.pool.transaction(PostgresPipeline())
+            _ = try await database.pool.run(PostgresPipeline(), commits: true)
         }
     }
 
@@ -75,7 +75,7 @@ struct PipelineTests {
             _ = pipeline.append(Insert(ids: [2]))
             let (failing, pool) = (pipeline, database.pool)
             let error = await postgresError {
-                inTransaction ? try await pool.transaction(failing) : try await pool.run(failing)
+                inTransaction ? try await pool.run(failing, commits: true) : try await pool.run(failing)
             }
             #expect(error?.sqlState == "22012")
             #expect(error?.statement == "Divide")
@@ -92,7 +92,7 @@ struct PipelineTests {
             _ = pipeline.append(Insert(ids: [1, 1]))
             let (failing, pool) = (pipeline, database.pool)
             let error = await postgresError {
-                inTransaction ? try await pool.transaction(failing) : try await pool.run(failing)
+                inTransaction ? try await pool.run(failing, commits: true) : try await pool.run(failing)
             }
             #expect(error?.sqlState == "23505")
             #expect(error?.statement == (inTransaction ? "COMMIT" : "Insert"))
@@ -130,7 +130,8 @@ struct PipelineTests {
         try await withDatabase { database in
             var pipeline = PostgresPipeline()
             let isolation = pipeline.append(Isolation())
-            try await #expect(database.pool.transaction(pipeline).rows(isolation) == [["read committed", "off"]])
+            try await #expect(
+                database.pool.run(pipeline, commits: true).rows(isolation) == [["read committed", "off"]])
         }
     }
 
@@ -151,9 +152,9 @@ struct PipelineTests {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(Insert(ids: [round]))
                 let within = pipeline.append(Next())
-                let after = pipeline.appendAfterCommit(Next())
-                let last = pipeline.appendAfterCommit(SelectOne(value: 7))
-                let results = try await database.pool.transaction(pipeline)
+                let after = pipeline.append(Next(), afterCommit: true)
+                let last = pipeline.append(SelectOne(value: 7), afterCommit: true)
+                let results = try await database.pool.run(pipeline, commits: true)
                 let (inside, outside) = (results.rows(within)[0], results.rows(after)[0])
                 #expect(Array(inside[..<2]) == [2 * round - 1, round])
                 #expect(Array(outside[..<2]) == [2 * round, round])
@@ -161,7 +162,7 @@ struct PipelineTests {
                 #expect(results.rows(last) == [7])
             }
             var pipeline = PostgresPipeline()
-            _ = pipeline.appendAfterCommit(Next())
+            _ = pipeline.append(Next(), afterCommit: true)
             let (alone, pool) = (pipeline, database.pool)
             let error = await postgresError { try await pool.run(alone) }
             #expect(error?.kind == .misuse)
@@ -177,9 +178,9 @@ struct PipelineTests {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(Insert(ids: ids))
                 _ = pipeline.append(Divide(by: divisor))
-                _ = pipeline.appendAfterCommit(Next())
+                _ = pipeline.append(Next(), afterCommit: true)
                 let (failing, pool) = (pipeline, database.pool)
-                let error = await postgresError { try await pool.transaction(failing) }
+                let error = await postgresError { try await pool.run(failing, commits: true) }
                 #expect(
                     error?.statement == (divisor == 0 ? "Divide" : "COMMIT") && error?.commitOutcomeUnknown == false)
             }
@@ -193,9 +194,9 @@ struct PipelineTests {
         try await withDatabase(template: items) { database in
             var pipeline = PostgresPipeline()
             _ = pipeline.append(Insert(ids: [1]))
-            _ = pipeline.appendAfterCommit(Divide(by: 0))
+            _ = pipeline.append(Divide(by: 0), afterCommit: true)
             let (failing, pool) = (pipeline, database.pool)
-            let error = await postgresError { try await pool.transaction(failing) }
+            let error = await postgresError { try await pool.run(failing, commits: true) }
             #expect(error?.statement == "Divide" && error?.commitOutcomeUnknown == true)
             try await #expect(pool.query(Ids()) == [1])
             #expect(pool.statistics.open == 1)

@@ -96,15 +96,15 @@ struct PoolTests {
             }
             try await pool.withConnection { _ in
                 #expect(pool.statistics.lent == 1)
-                let before = pool.statistics.waits
+                let before = pool.statistics
                 let error = await postgresError { try await pool.query(SelectOne(value: 1)) }
                 #expect(error?.kind == .poolTimeout)
                 #expect(error?.isRetriable == true)
                 #expect(error?.message.contains("1 of 1 are in use") == true)
-                let after = pool.statistics.waits
-                #expect(after.count == before.count + 1)
+                let after = pool.statistics
+                #expect(after.waits == before.waits + 1)
                 #expect(after.timeouts == before.timeouts + 1)
-                #expect(after.time - before.time >= .milliseconds(250))
+                #expect(after.waitingTime - before.waitingTime >= .milliseconds(250))
             }
             let waits = pool.statistics.waits
             try await #expect(pool.query(SelectOne(value: 1)) == [1])
@@ -177,7 +177,7 @@ struct PoolTests {
         var configuration = PostgresConfiguration(
             connectionString: "host=127.0.0.1 port=1 user=nobody password=hunter2")
         configuration.acquireTimeout = .seconds(1)
-        configuration.backoff.maximum = .milliseconds(20)
+        configuration.maximumBackoff = .milliseconds(20)
         let log = RecordedLog()
         let pool = PostgresPool(configuration: configuration, logger: log.logger)
         var error: PostgresError?
@@ -199,7 +199,7 @@ struct PoolTests {
             let proxy = try TestProxy(to: database.configuration)
             var configuration = database.configuration
             configuration.connectionString = proxy.connectionString
-            configuration.backoff.maximum = .milliseconds(20)
+            configuration.maximumBackoff = .milliseconds(20)
             let log = RecordedLog()
             let pool = PostgresPool(configuration: configuration, logger: log.logger)
             try proxy.start()

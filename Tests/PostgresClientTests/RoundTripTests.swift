@@ -91,15 +91,13 @@ struct RoundTripTests {
             try await expectEcho(["", "a", "käse 🧀 \u{1F468}\u{200D}\u{1F469}", "a'b\\c\"{}\n,NULL"], on: pool)
             try await expectEcho([[], [0, 255, 0], [92, 120]] as [[UInt8]], on: pool)
             try await expectEcho(
-                [PostgresUUID(high: 0, low: 0), PostgresUUID(high: .max, low: 1), PostgresUUID(high: 1, low: .max)],
-                on: pool)
+                [UInt128(0), UInt128(UInt64.max) << 64 | 1, 1 << 64 | UInt128(UInt64.max), .max], on: pool)
             try await expectEcho(
                 [
                     PostgresTimestamp(microseconds: 0), PostgresTimestamp(microseconds: 1_766_000_000_123_456),
                     PostgresTimestamp(microseconds: -1), PostgresTimestamp(microseconds: .max),
                     PostgresTimestamp(microseconds: .min),
                 ], on: pool)
-            try await expectEcho([PostgresJSON(#"{"a": [1, null, "ü"]}"#), PostgresJSON("null")], on: pool)
         }
     }
 
@@ -128,8 +126,7 @@ struct RoundTripTests {
             try await expect(true, is: "true")
             try await expect([0xDE, 0xAD] as [UInt8], is: "\\xdead")
             try await expect(
-                PostgresUUID(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210),
-                is: "01234567-89ab-cdef-fedc-ba9876543210")
+                0x0123_4567_89AB_CDEF_FEDC_BA98_7654_3210 as UInt128, is: "01234567-89ab-cdef-fedc-ba9876543210")
             try await expect(PostgresTimestamp(microseconds: .max), is: "infinity")
             try await expect(PostgresTimestamp(microseconds: .min), is: "-infinity")
             try await database.pool.withConnection { connection in
@@ -167,7 +164,7 @@ struct RoundTripTests {
                 parameters.append(array: Array(0..<count))
                 parameters.append(array: (0..<count).map { String($0 % 10) })
                 parameters.append(
-                    array: (0..<count).map { $0 % 4 == 0 ? nil : PostgresUUID(high: UInt64($0), low: 0) })
+                    array: (0..<count).map { $0 % 4 == 0 ? nil : UInt128($0) })
                 return parameters
             }
 

@@ -95,7 +95,7 @@ struct TransactionTests {
                     _ = try await transaction.execute(Add(id: 1, amount: 1))
                     let nested = await postgresError { try await transaction.withTransaction { _ in } }
                     #expect(nested?.kind == .misuse)
-                    let whole = await postgresError { try await transaction.transaction(PostgresPipeline()) }
+                    let whole = await postgresError { try await transaction.run(PostgresPipeline(), commits: true) }
                     #expect(whole?.kind == .misuse)
                     // The outer connection would act inside the transaction unnoticed.
                     let around = await postgresError { try await connection.execute(Add(id: 1, amount: 1)) }

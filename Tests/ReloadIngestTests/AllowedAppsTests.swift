@@ -17,7 +17,7 @@ struct AllowedAppsTests {
 
     private func message(
         _ app: String, on topic: String, kinds: String = #"["Purchases"]"#, at offset: Int64 = 0
-    ) -> KafkaBatch.Placed {
+    ) -> (offset: Int64, message: KafkaMessage) {
         let value = #"{"app":"\#(app)","audience":{"user":"u1"},"kinds":\#(kinds)}"#
         let message = KafkaMessage(
             topic: topic, key: Array("u1".utf8), value: Array(value.utf8),
@@ -26,7 +26,7 @@ struct AllowedAppsTests {
                 KafkaHeader(name: "ce_source", value: "/t"),
                 KafkaHeader(name: "ce_type", value: EventType.pushReceived.rawValue),
             ], timestampMilliseconds: 1)
-        return KafkaBatch.Placed(partition: 0, offset: offset, message: message)
+        return (offset, message)
     }
 
     @Test("Events of foreign apps become dead letters and count towards no limit")

@@ -235,16 +235,15 @@ struct BatchFoldTests {
     func limit() {
         let batch = KafkaBatch(
             (0..<100).map { index in
-                let event = EventEncoder.encode(
-                    .reload(
-                        ReloadRequest(
-                            app: SampleKind.appName, audience: .user("u\(index)"), kinds: .all, reason: .push)),
+                let event = FreshetEvent.reload(
+                    ReloadRequest(
+                        app: SampleKind.appName, audience: .user("u\(index)"), kinds: .all, reason: .push)
+                ).encode(
                     id: "\(index)", source: "s", time: nil)
-                return KafkaBatch.Placed(
-                    partition: Int32(index % 3), offset: Int64(index),
-                    message: KafkaMessage(
-                        topic: IngestTopics().pushes, key: nil, value: event.value,
-                        headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) }))
+                let message = KafkaMessage(
+                    topic: IngestTopics().pushes, partition: Int32(index % 3), key: nil, value: event.value,
+                    headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) })
+                return (offset: Int64(index), message: message)
             })
         let prepared = PreparedBatch(batch, decoder: RecordDecoder(IngestTopics()))
         let (fold, count) = prepared.fold(prepared.items, .sample, limit: 30)

@@ -203,7 +203,7 @@ extension IngestHarness {
         let admin = KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
         var sum: Int64 = 0
         for partition in 0..<partitions {
-            sum += try await admin.bounds(of: TopicPartition(topic: topic, partition: partition)).end
+            sum += try await admin.bounds(of: TopicPartition(topic: topic, partition: partition)).upperBound
         }
         return sum
     }

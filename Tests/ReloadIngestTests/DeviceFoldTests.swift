@@ -7,7 +7,7 @@ import WidgetStore
 
 @Suite("Registrations of devices in a batch", .timeLimit(.minutes(1)))
 struct DeviceFoldTests {
-    private static let keys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
+    private static let keys = DeviceTokenKeys([(id: "k1", secret: Array(repeating: 9, count: 32))])
     private static let topic = SampleKind.appName + APNsAddress.topicSuffix
 
     private static func apns(_ token: UInt8 = 1, topic: String = topic) -> DeliveryChannel {

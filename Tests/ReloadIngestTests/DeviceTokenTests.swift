@@ -97,7 +97,7 @@ struct DeviceTokenTests {
         var attributes = EventAttributes()
         let end = value.count + name.count
         if type != nil { attributes.note(name: value.count..<end, value: end..<bytes.count, in: bytes) }
-        return DeviceTokenRedaction.value(of: bytes, 0..<value.count, attributes: attributes).map {
+        return attributes.redactedValue(of: bytes, 0..<value.count).map {
             String(decoding: $0, as: UTF8.self)
         }
     }

@@ -113,7 +113,7 @@ struct DiversionTests {
             await #expect {
                 _ = try await store.pool.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
             } throws: { error in
-                (error as? PostgresError)?.sqlState == StoreState.otherDiversions
+                (error as? PostgresError)?.findsOtherDiversions == true
             }
         }
     }

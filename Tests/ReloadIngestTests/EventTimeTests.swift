@@ -53,7 +53,7 @@ struct EventTimeTests {
 
     /// Publishes events from a clock that is a day ahead, as are the timestamps of its messages.
     private func publishAhead(_ events: [FreshetEvent], _ ingest: IngestHarness) async throws {
-        let ahead = WallClock.now() + .seconds(86_400)
+        let ahead = Timestamp.now() + .seconds(86_400)
         try await ingest.publish(events, at: ahead, timestamp: ahead.microseconds / 1_000)
     }
 
@@ -94,7 +94,7 @@ struct EventTimeTests {
                     [
                         moved(berlin), .removed(app: TestKinds.app, widget: "w2"), unregistered, arranged(["w1"]),
                         shortcuts([]),
-                    ], at: WallClock.now())
+                    ], at: Timestamp.now())
                 try await ingest.waitUntilApplied(11)
             }
             #expect(service.metrics.ingestDeadLetters.total() == 0)
@@ -133,7 +133,7 @@ struct EventTimeTests {
                 return try Dictionary(stored.map { ($0.user, try $0.record(app: TestKinds.app)) }) { $1 }
             }
             let content = WidgetContent(app: TestKinds.app, kind: "Purchases", configuration: .empty)
-            let ahead = WallClock.now() + .seconds(86_400)
+            let ahead = Timestamp.now() + .seconds(86_400)
             let service = ingest.service()
             try await ingest.running([service]) {
                 try await ingest.publish(
@@ -145,7 +145,7 @@ struct EventTimeTests {
                             app: TestKinds.app, user: "u2", device: "d2", channel: .webhook),
                         arranged("u1", ["w1"]), arranged("u2", ["w2"]),
                         shortcuts([RelevantShortcut(content: content, role: "", ranges: [])]),
-                    ], at: WallClock.now())
+                    ], at: Timestamp.now())
                 try await ingest.waitUntilApplied(7)
                 try await store.sql(
                     """
@@ -176,7 +176,7 @@ struct EventTimeTests {
                     [
                         .deviceRegistered(
                             app: TestKinds.app, user: "u2", device: "d2", channel: .webhook)
-                    ], at: WallClock.now(), handling: EventHandling(isOrderedByArrival: true))
+                    ], at: Timestamp.now(), handling: EventHandling(isOrderedByArrival: true))
                 try await ingest.waitUntilApplied(13)
             }
             #expect(service.metrics.ingestDeadLetters.total() == 0)
@@ -205,10 +205,10 @@ struct EventTimeTests {
                     app: TestKinds.app, user: user, DonatedInteraction(kind: "Purchases", timeZone: "Europe/London"))
             }
             // Another time of another day.
-            let ahead = WallClock.now() + .seconds(30 * 3_600)
+            let ahead = Timestamp.now() + .seconds(30 * 3_600)
             try await ingest.running([ingest.service()]) {
                 try await ingest.publish([donated("u1")], at: ahead, timestamp: ahead.microseconds / 1_000)
-                try await ingest.publish([donated("u2")], at: WallClock.now())
+                try await ingest.publish([donated("u2")], at: Timestamp.now())
                 try await ingest.waitUntilApplied(2)
             }
             let app = try #require(try await ingest.store.directory().apps[TestKinds.app])
@@ -237,7 +237,7 @@ struct EventTimeTests {
     func importedAhead() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let store = ingest.store
-            let ahead = WallClock.now() + .seconds(86_400)
+            let ahead = Timestamp.now() + .seconds(86_400)
             let directory = try await store.directory()
             let app = try #require(directory.apps[TestKinds.app])
             let kind = try #require(directory.kind("Purchases", of: app))
@@ -255,9 +255,9 @@ struct EventTimeTests {
                 )
             }
             #expect(try await store.store.importStacks([stack(["w1"], at: ahead)]).stacks == 1)
-            #expect(try await store.store.importStacks([stack(["w2"], at: WallClock.now())]).stacks == 1)
+            #expect(try await store.store.importStacks([stack(["w2"], at: Timestamp.now())]).stacks == 1)
             try await ingest.running([ingest.service()]) {
-                try await ingest.publish([.removed(app: TestKinds.app, widget: "w1")], at: WallClock.now())
+                try await ingest.publish([.removed(app: TestKinds.app, widget: "w1")], at: Timestamp.now())
                 try await ingest.waitUntilApplied(1)
             }
             #expect(try await store.widget("w1")?.timelineID == nil)

@@ -234,7 +234,7 @@ struct PartitionPositionsTests {
 
     private func taken(epoch: Int64, next: Int64?) -> PartitionPositions {
         var positions = PartitionPositions()
-        positions.take([TakenPartition(topic: "t", partition: 0, epoch: epoch, nextOffset: next)])
+        positions.take([row(epoch: epoch, next: next)])
         return positions
     }
 

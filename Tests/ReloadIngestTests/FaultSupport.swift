@@ -48,8 +48,8 @@ extension IngestHarness {
         var generator = SystemRandomNumberGenerator()
         for from in stride(from: 0, to: count, by: 10) {
             let messages = (from..<min(from + 10, count)).map { index in
-                let encoded = EventEncoder.encode(
-                    push("u\(index % users)"), id: "large-\(index)", source: "/tests", time: nil, key: nil)
+                let encoded = push("u\(index % users)").encode(
+                    id: "large-\(index)", source: "/tests", time: nil, key: nil)
                 // Random bytes do not compress.
                 let padding = (0..<12_500).flatMap { _ in
                     withUnsafeBytes(of: UInt64.random(in: 0 ... .max, using: &generator)) { Array($0) }
@@ -63,7 +63,7 @@ extension IngestHarness {
         }
     }
 
-    func bounds(of topic: String) async throws -> KafkaLogBounds {
+    func bounds(of topic: String) async throws -> Range<Int64> {
         try await KafkaAdmin(configuration: kafka.configuration, logger: Self.quiet)
             .bounds(of: TopicPartition(topic: topic, partition: 0))
     }

@@ -29,16 +29,16 @@ final class RecordingWorkers: HandOverReceiving {
         self.areBusy = areBusy
     }
 
-    func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant? {
+    func reserve(_ kindIDs: Set<Int32>) -> HandOver? {
         state.withLock { state in
             guard state.room > 0 else { return nil }
             state.open += 1
             state.kinds.append(kindIDs)
-            return HandOverGrant(statement: .all(of: kindIDs, atMost: state.room), grantedAt: .zero)
+            return .all(of: kindIDs, atMost: state.room)
         }
     }
 
-    func accept(_ grant: HandOverGrant, _ claim: Claim?) {
+    func accept(_ grant: HandOver, _ claim: Claim?) {
         state.withLock { state in
             state.open -= 1
             if let claim { state.claims.append(claim) } else { state.refusals += 1 }

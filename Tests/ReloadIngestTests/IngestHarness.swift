@@ -126,8 +126,8 @@ struct IngestHarness: Sendable {
         handling: EventHandling = EventHandling(), id: String? = nil, partition: Int32? = nil, timestamp: Int64? = nil
     ) async throws {
         let messages = events.map { event in
-            let encoded = EventEncoder.encode(
-                event, id: id ?? "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
+            let encoded = event.encode(
+                id: id ?? "e\(UInt64.random(in: 0...UInt64.max))", source: "/tests", time: time, key: key)
             return KafkaMessage(
                 topic: topic(of: event), partition: partition, key: encoded.key, value: encoded.value,
                 headers: (encoded.headers + handling.headers).map { KafkaHeader(name: $0.name, value: $0.value) },

@@ -13,12 +13,6 @@ struct IngestMembershipTests {
         (0..<10).map { TopicPartition(topic: topic, partition: Int32($0)) }
     }
 
-    private func share(_ partitions: some Sequence<TopicPartition>, epochs: [TopicPartition: Int64] = [:])
-        -> IngestMembership.Share
-    {
-        IngestMembership.Share(partitions: Set(partitions), epochs: epochs)
-    }
-
     @Test("Each partition belongs to one process, and each process has its share of every topic", arguments: 1...12)
     func shares(count: Int) {
         let shares = (0..<count).map { IngestMembership.share(of: places, rank: $0, among: count) }
@@ -42,18 +36,18 @@ struct IngestMembershipTests {
     @Test("A process releases partitions of others and of halted topics, and takes unread ones")
     func changes() {
         let change = IngestMembership.Change(
-            from: [places[0]: 1, places[1]: 1, places[10]: 1], to: share([places[0], places[2], places[10]]),
+            from: [places[0]: 1, places[1]: 1, places[10]: 1], to: [places[0], places[2], places[10]], epochs: [:],
             halted: ["b"])
         #expect(change.released == [places[1], places[10]])
         #expect(change.taken == [places[2]])
-        #expect(IngestMembership.Change(from: [places[0]: 1], to: share([places[0]]), halted: []).isEmpty)
+        #expect(IngestMembership.Change(from: [places[0]: 1], to: [places[0]], epochs: [:], halted: []).isEmpty)
     }
 
     @Test("A position that was moved externally is taken again, unless it belongs to another process")
     func moved() {
         let epochs: [TopicPartition: Int64] = [places[0]: 2, places[1]: 2, places[2]: 5]
         let change = IngestMembership.Change(
-            from: [places[0]: 1, places[1]: 1, places[2]: 5], to: share([places[0], places[2]], epochs: epochs),
+            from: [places[0]: 1, places[1]: 1, places[2]: 5], to: [places[0], places[2]], epochs: epochs,
             halted: [])
         #expect(change.released == [places[0], places[1]])
         #expect(change.taken == [places[0]])
@@ -62,7 +56,7 @@ struct IngestMembershipTests {
     @Test("A silent process counts as dead after the timeout, one that has left immediately")
     func registry() async throws {
         try await withStore { store in
-            let ids = [2, 1, 3].map { PostgresUUID(high: 0, low: $0) }
+            let ids = [2, 1, 3].map { UInt128($0) }
             func look(_ index: Int, timeout: Duration = .seconds(60)) async throws -> [Int] {
                 let rows = try await store.pool.query(.registerIngest(ids[index], timeout: timeout))
                 return rows.flatMap { [$0.rank, $0.count] }
@@ -111,7 +105,7 @@ struct IngestMembershipTests {
             guard let embedded = ingest.kafka.embedded else { return }
             let service = ingest.service(configure: { $0.memberTimeout = .seconds(1) })
             func isRegistered() async throws -> Bool {
-                let id = PostgresUUID(high: 1, low: 1)
+                let id: UInt128 = 1
                 let row = try await ingest.store.pool.query(.registerIngest(id, timeout: .seconds(1))).first
                 return row?.count == 2
             }

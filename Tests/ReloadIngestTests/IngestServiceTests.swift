@@ -60,7 +60,7 @@ struct IngestServiceTests {
         try await IngestHarness.lend { ingest in
             _ = try await ingest.store.place([.test("w1", user: "u1")])
             try await ingest.store.settle()
-            let value = EventEncoder.structured(ingest.push("u1"), id: "1", source: "/tests", time: nil)
+            let value = ingest.push("u1").structured(id: "1", source: "/tests", time: nil)
             _ = try await ingest.producer.send(
                 KafkaMessage(
                     topic: ingest.configuration.topics.pushes, key: Array("u1".utf8), value: value,

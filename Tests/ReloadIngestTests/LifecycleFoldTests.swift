@@ -167,7 +167,7 @@ struct LifecycleFoldTests {
     @Test("A widget of a kind missing in the directory requires a fresh directory")
     func directoryBehind() {
         let stored = StoredWidget.sample("w1", kindID: 999, changedAt: at(1))
-        #expect(throws: LifecycleFoldError.self) {
+        #expect(throws: ApplyFailure.self) {
             _ = try LifecycleFold(stored: [stored], directory: .sample, now: .distantFuture)
         }
     }

@@ -50,7 +50,9 @@ struct MarkDecisionTests {
                         urgency: .budgeted, lane: .push, cause: .at(index), reason: .push)
                 ]
                 let rows = try await store.pool.query(.markTimelines(input, limit: 10, reports: true))
-                let records = MarkDecisions.records(of: rows.compactMap(\.timeline), directory: directory)
+                let records = rows.compactMap(\.timeline).compactMap {
+                    TimelineDecidedEvent(marked: $0, directory: directory)
+                }
                 #expect(records.count == (expected.decision == nil ? 0 : 1), "case \(index)")
                 guard let record = records.first else { continue }
                 #expect(record.decision == expected.decision && record.rule == expected.rule, "case \(index)")

@@ -89,17 +89,17 @@ struct OrderTests {
             let service = ingest.service()
             try await ingest.running([service]) {
                 // The time comes from a clock four minutes ahead.
-                try await ingest.publish([.placed(.test("w1"))], at: WallClock.now() + .seconds(240))
+                try await ingest.publish([.placed(.test("w1"))], at: Timestamp.now() + .seconds(240))
                 try await ingest.waitUntilApplied(1)
-                try await ingest.publish([removal], at: WallClock.now() - .seconds(60))
+                try await ingest.publish([removal], at: Timestamp.now() - .seconds(60))
                 try await ingest.waitUntilApplied(2)
                 #expect(try await shown(ingest) == 1)
-                try await ingest.publish([removal], at: WallClock.now(), handling: api, id: "gone")
+                try await ingest.publish([removal], at: Timestamp.now(), handling: api, id: "gone")
                 try await ingest.waitUntilApplied(3)
                 #expect(try await shown(ingest) == 0)
                 #expect(try await outcome("gone", ingest)?.result == .applied)
                 // One of the API's processes has a slow clock: placement and removal arrive in one batch or two.
-                let early = WallClock.now() - .seconds(600)
+                let early = Timestamp.now() - .seconds(600)
                 try await ingest.publish([.placed(.test("w1"))], at: early, handling: api)
                 try await ingest.publish([removal], at: early - .seconds(60), handling: api)
                 try await ingest.publish([.placed(.test("w1"))], at: early - .seconds(120), handling: api, id: "back")
@@ -213,7 +213,7 @@ struct OrderTests {
     func badUser(_ user: [UInt8]) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let event = ingest.push("u1")
-            let encoded = EventEncoder.encode(event, id: "bad", source: "/tests", time: nil, key: nil)
+            let encoded = event.encode(id: "bad", source: "/tests", time: nil, key: nil)
             let headers = encoded.headers + [("freshet-outcome", Array("kept".utf8)), ("freshet-user", user)]
             _ = try await ingest.producer.send(
                 KafkaMessage(
@@ -334,7 +334,7 @@ struct OrderTests {
             try await ingest.store.sql("ALTER TABLE widget ADD CONSTRAINT no_d9 CHECK (device_id <> 'd9')")
             try await ingest.running([ingest.service()]) {
                 try await ingest.publish(
-                    [.placed(.test("w1", device: "d9"))], at: WallClock.now() - .seconds(60), handling: api)
+                    [.placed(.test("w1", device: "d9"))], at: Timestamp.now() - .seconds(60), handling: api)
                 try await ingest.waitUntilApplied(1)
                 try await ingest.publish([.placed(.test("w1"))], handling: api)
                 try await ingest.waitUntilApplied(2)

@@ -21,8 +21,8 @@ struct OtherLogTests {
         let producer = try KafkaProducer(
             configuration: other.configuration, deliveryTimeout: Patience.delivery, logger: IngestHarness.quiet)
         let messages = (0..<20).map { number in
-            let encoded = EventEncoder.encode(
-                ingest.push("u0"), id: "other-\(number)", source: "/tests", time: nil, key: nil)
+            let encoded = ingest.push("u0").encode(
+                id: "other-\(number)", source: "/tests", time: nil, key: nil)
             return KafkaMessage(
                 topic: ingest.configuration.topics.pushes, key: encoded.key, value: encoded.value,
                 headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })

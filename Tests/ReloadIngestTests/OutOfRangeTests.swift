@@ -15,15 +15,15 @@ struct OutOfRangeTests {
 
     @Test("The bounds of the log explain the gap")
     func causes() {
-        func cause(_ offset: Int64, _ bounds: KafkaLogBounds?) -> LogGap.Cause {
+        func cause(_ offset: Int64, _ bounds: Range<Int64>?) -> LogGap.Cause {
             LogGap(partition: partition, offset: offset, bounds: bounds).cause
         }
-        let bounds = KafkaLogBounds(earliest: 10, end: 20)
+        let bounds = Int64(10)..<20
         #expect(cause(3, bounds) == .retention(lost: 7))
         #expect(cause(9, bounds) == .retention(lost: 1))
         for offset: Int64 in [10, 15, 20] { #expect(cause(offset, bounds) == .none) }
         #expect(cause(21, bounds) == .beyondEnd)
-        #expect(cause(5, KafkaLogBounds(earliest: 0, end: 0)) == .beyondEnd)
+        #expect(cause(5, 0..<0) == .beyondEnd)
         #expect(cause(5, nil) == .unknown)
         let gap = LogGap(partition: partition, offset: 3, bounds: bounds)
         #expect(gap.explanation.contains("removed 7 offsets from 3 on"))
@@ -38,7 +38,7 @@ struct OutOfRangeTests {
             let topic = ingest.configuration.topics.pushes
             try await ingest.publishLarge(80, users: 10)
             let bounds = try await ingest.bounds(of: topic)
-            #expect(bounds.earliest > 3 && bounds.end == 80)
+            #expect(bounds.lowerBound > 3 && bounds.upperBound == 80)
             _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 3))
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
@@ -49,13 +49,13 @@ struct OutOfRangeTests {
                 try await ingest.publish((0..<20).map { ingest.push("u\($0 % 10)") })
                 try await ingest.waitUntilApplied(100)
             }
-            let lost = bounds.earliest - 3
-            #expect(try await ingest.counted() == 100 - Int(bounds.earliest))
+            let lost = bounds.lowerBound - 3
+            #expect(try await ingest.counted() == 100 - Int(bounds.lowerBound))
             #expect(service.metrics.ingestLost.total() == Int(lost))
             #expect(service.metrics.ingestOutOfRange.total() == 1)
             let line = try #require(log.lines.first { $0.level == .critical })
             #expect(line.metadata["topic"] == "\(topic)" && line.metadata["partition"] == "0")
-            #expect(line.metadata["from"] == "3" && line.metadata["to"] == "\(bounds.earliest)")
+            #expect(line.metadata["from"] == "3" && line.metadata["to"] == "\(bounds.lowerBound)")
             #expect(line.metadata["lost"] == "\(lost)")
         }
     }
@@ -76,7 +76,7 @@ struct OutOfRangeTests {
                 let reason = try #require(service.obstacles.first)
                 #expect(reason.contains("\(topic)[0] is stopped"))
                 #expect(service.status.standingPartitions == 1)
-                #expect(reason.contains("retention has removed \(bounds.earliest - 3) offsets"))
+                #expect(reason.contains("retention has removed \(bounds.lowerBound - 3) offsets"))
                 #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
                 // Another partition is still read.
                 try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
@@ -92,7 +92,7 @@ struct OutOfRangeTests {
                 }
                 try await eventually("no obstacles remain") { service.obstacles.isEmpty }
             }
-            #expect(try await ingest.counted() == 80 - Int(bounds.earliest))
+            #expect(try await ingest.counted() == 80 - Int(bounds.lowerBound))
             let line = try #require(log.lines.first { $0.level == .critical })
             #expect(line.metadata["command"] == "freshet positions set \(topic) 0 earliest")
         }

@@ -42,7 +42,7 @@ struct PersonFoldTests {
         try await IngestHarness.lend { ingest in
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
             let app = TestKinds.app
-            let time = WallClock.now()
+            let time = Timestamp.now()
             let interaction = DonatedInteraction(kind: "Purchases", timeZone: "UTC")
             let events: [FreshetEvent] = (0..<20).flatMap { number -> [FreshetEvent] in
                 [
@@ -80,7 +80,7 @@ struct PersonFoldTests {
                     app: TestKinds.app, user: user, DonatedInteraction(kind: "Purchases", timeZone: "UTC"))
             }
             try await ingest.running([ingest.service()]) {
-                try await ingest.publish(events, at: WallClock.now())
+                try await ingest.publish(events, at: Timestamp.now())
                 try await ingest.waitUntilApplied(events.count)
             }
             #expect(
@@ -103,7 +103,7 @@ struct PersonFoldTests {
                 .stackChanged(app: TestKinds.app, user: "u1", stack),
             ]
             try await ingest.running([ingest.service()]) {
-                try await ingest.publish(events, at: WallClock.now())
+                try await ingest.publish(events, at: Timestamp.now())
                 try await ingest.waitUntilApplied(events.count)
             }
             #expect(
@@ -126,7 +126,7 @@ struct PersonFoldTests {
             for event in [FreshetEvent.placed(.test("w1")), .removed(app: TestKinds.app, widget: "w1")] {
                 try await ingest.store.sql("UPDATE stack_schedule SET due_at = 'infinity'")
                 try await ingest.running([ingest.service()]) {
-                    try await ingest.publish([event], at: WallClock.now())
+                    try await ingest.publish([event], at: Timestamp.now())
                     applied += 1
                     try await ingest.waitUntilApplied(applied)
                 }
@@ -144,7 +144,7 @@ struct PersonFoldTests {
             let turn = {
                 FreshetEvent.stackTurned(app: TestKinds.app, user: "u1", device: "d1", stack: "home", widget: $0)
             }
-            let time = WallClock.now() - .seconds(60)
+            let time = Timestamp.now() - .seconds(60)
             let events: [FreshetEvent] = [
                 .placed(.test("w1", environment: tokyo)), .stackChanged(app: TestKinds.app, user: "u1", stack),
                 // The second widget is not placed: there is nothing to learn from it.
@@ -179,7 +179,7 @@ struct PersonFoldTests {
             let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "home")
             _ = try await ingest.store.pool.query(.wantSchedule(key))
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1", "w2"])
-            let time = WallClock.now() - .seconds(60)
+            let time = Timestamp.now() - .seconds(60)
             let events: [FreshetEvent] = [
                 .placed(.test("w1")), .stackChanged(app: TestKinds.app, user: "u1", stack),
                 .placed(.test("w1", user: "u2")),
@@ -221,5 +221,5 @@ struct PersonFoldTests {
 }
 
 extension Timestamp {
-    fileprivate static var now: Timestamp { WallClock.now() }
+    fileprivate static var now: Timestamp { Timestamp.now() }
 }

@@ -12,7 +12,7 @@ import WidgetStore
 @Suite("Dynamic defaults of new widgets", .timeLimit(.patience))
 struct PlacementDefaultsTests {
     private struct Provider: ConfigurationProvider {
-        typealias Answer = Result<WidgetConfiguration, ConfigurationFailure>
+        typealias Answer = Result<WidgetConfiguration, ProviderFailure>
 
         let asked = Tally()
         let answer: @Sendable (ConfigurationContext) async -> Answer
@@ -21,11 +21,11 @@ struct PlacementDefaultsTests {
 
         func options(
             _ question: OptionsQuestion, of kind: KindDefinition, app: String
-        ) async throws(ConfigurationFailure) -> IntentOptions { IntentOptions() }
+        ) async throws(ProviderFailure) -> IntentOptions { IntentOptions() }
 
         func defaults(
             _ context: ConfigurationContext, of kind: KindDefinition, app: String
-        ) async throws(ConfigurationFailure) -> WidgetConfiguration {
+        ) async throws(ProviderFailure) -> WidgetConfiguration {
             asked.add()
             return try await answer(context).get()
         }
@@ -127,7 +127,7 @@ struct PlacementDefaultsTests {
 
     @Test("When the provider fails, the definition's defaults apply and the timeline stops waiting")
     func failing() async throws {
-        try await withIngest(Provider { _ in .failure(ConfigurationFailure(.failed, "down")) }) { ingest, provider in
+        try await withIngest(Provider { _ in .failure(ProviderFailure(.provider, "down")) }) { ingest, provider in
             try await ingest.publish([.placed(.test("w1"))], at: at)
             try await eventually("the timeline is due") {
                 try await due(#"{"card":"any","category":"all"}"#, ingest) == 1

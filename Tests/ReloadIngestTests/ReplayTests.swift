@@ -80,7 +80,7 @@ struct ReplayTests {
     func wrongTime() async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             func message(_ event: FreshetEvent, _ isStructured: Bool) throws -> KafkaMessage {
-                let encoded = EventEncoder.encode(event, id: "e", source: "/t", time: nil)
+                let encoded = event.encode(id: "e", source: "/t", time: nil)
                 guard isStructured else {
                     let headers = encoded.headers + [(name: "ce_time", value: Array("yesterday".utf8))]
                     return KafkaMessage(

@@ -138,7 +138,7 @@ struct RetentionTests {
             let store = ingest.store
             let window = Duration.seconds(37 * 86_400)
             let retention = Self.retention(of: .removedWidgets(olderThan: window), on: store)
-            let now = WallClock.now()
+            let now = Timestamp.now()
             func placed(_ widget: String) -> FreshetEvent { .placed(.test(widget)) }
             try await ingest.running([ingest.service()]) {
                 try await ingest.publish([placed("w1"), placed("w2"), placed("w3")], at: now - .seconds(100))

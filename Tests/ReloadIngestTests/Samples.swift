@@ -145,7 +145,7 @@ extension StoredWidget {
             user: "u1")
         return StoredWidget(
             appID: SampleKind.app, id: id, kindID: kindID, family: .systemSmall,
-            timeline: isRemoved ? nil : StoredWidget.Shown(row: 1, id: identity.id), user: "u1", device: device,
+            timeline: isRemoved ? nil : (1, identity.id), user: "u1", device: device,
             environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), configuration: "{}",
             misfits: 0, changedAt: changedAt)
     }

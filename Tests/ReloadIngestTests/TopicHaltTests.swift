@@ -70,7 +70,7 @@ struct TopicHaltTests {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(.forgetFailures())
                 _ = pipeline.append(.resumeTopics())
-                _ = try await ingest.store.pool.transaction(pipeline)
+                _ = try await ingest.store.pool.run(pipeline, commits: true)
                 try await ingest.waitUntilApplied(16)
             }
             #expect(try await ingest.generation(of: good) == 10)

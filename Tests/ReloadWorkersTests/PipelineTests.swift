@@ -207,7 +207,7 @@ struct PipelineTests {
                     answer(worker, "handed over.")
                     let claims = service.metrics.claims.total()
                     let grant = try #require(service.handOver.reserve([kindID]))
-                    #expect(grant.statement.shares.map(\.kindIDs) == [[kindID]])
+                    #expect(grant.shares.map(\.kindIDs) == [[kindID]])
                     var input = MarkInput()
                     input.marks = [
                         TimelineMark(
@@ -216,9 +216,9 @@ struct PipelineTests {
                             reason: .foreground)
                     ]
                     let rows = try await worker.store.pool.query(
-                        .markTimelines(input, limit: 1_000, handOver: grant.statement))
+                        .markTimelines(input, limit: 1_000, handOver: grant))
                     let token = try #require(try await worker.store.pool.query(.nextToken()).first)
-                    service.handOver.accept(grant, Claim(rows.compactMap(\.timeline), token: token))
+                    service.handOver.accept(grant, Claim(rows.compactMap { $0.timeline?.claimed }, token: token))
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
                     #expect(service.metrics.claims.total() == claims + 1)

@@ -9,22 +9,23 @@ import WidgetModel
 struct ChangeIntervalTests {
     private static let now = Timestamp(rfc3339: "2026-06-22T10:00:00Z") ?? .distantPast
 
-    private static func item(_ kind: String, user: String, timeZone: String = "Europe/London") -> ProviderRequest.Item {
+    private static func item(_ kind: String, user: String, timeZone: String = "Europe/London") -> ProviderEndpoint.Item
+    {
         let identity = TimelineIdentity(
             app: SampleWorld.bank, kind: kind, sharing: .perUser, variesBy: .all, family: .systemSmall,
             configuration: .empty, environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: timeZone),
             user: user)
-        return ProviderRequest.Item(id: identity.id, identity: identity)
+        return (id: identity.id, identity: identity)
     }
 
     private static func timelines(
-        _ provider: SampleProvider, _ items: [ProviderRequest.Item], at time: Timestamp = now
+        _ provider: SampleProvider, _ items: [ProviderEndpoint.Item], at time: Timestamp = now
     ) throws -> [ParsedTimeline] {
-        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: .bank)
+        let batch = try SampleRequest.batch(ProviderEndpoint.encode(timelines: items), app: .bank)
         let contents = try #require(batch.contents(of: .bank))
         let bytes = try #require(provider.timelines(batch, contents: contents, at: time)).bytes
         return try ProviderResponse.parse(bytes, requested: items.map { RequestedTimeline($0.id) }).outcomes.map {
-            guard case .value(let timeline) = $0 else { throw CancellationError() }
+            guard case .success(let timeline) = $0 else { throw CancellationError() }
             return timeline
         }
     }

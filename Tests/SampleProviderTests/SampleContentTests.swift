@@ -16,23 +16,23 @@ struct SampleContentTests {
     private func item(
         _ app: SampleApp, _ kind: String, configuration: JSONValue = [:], user: String = "u1",
         family: WidgetFamily = .systemMedium, sharing: KindSharing = .perUser, variesBy: KindVariation = .all
-    ) throws -> ProviderRequest.Item {
+    ) throws -> ProviderEndpoint.Item {
         let identity = TimelineIdentity(
             app: "com.example.\(app.rawValue)", kind: kind, sharing: sharing, variesBy: variesBy, family: family,
             configuration: try WidgetConfiguration(configuration),
             environment: try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London"), user: user)
-        return ProviderRequest.Item(id: identity.id, identity: identity)
+        return (id: identity.id, identity: identity)
     }
 
     /// Sends a request and reads the answer like a worker.
     private func fetch(
-        _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderRequest.Item],
+        _ provider: SampleProvider, _ app: SampleApp, _ items: [ProviderEndpoint.Item],
         volatileFields: [JSONPointer] = []
-    ) throws -> [ElementOutcome<ParsedTimeline>] {
-        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: app)
+    ) throws -> [Result<ParsedTimeline, ProviderFailure>] {
+        let batch = try SampleRequest.batch(ProviderEndpoint.encode(timelines: items), app: app)
         let contents = try #require(batch.contents(of: app))
         let answer = try #require(provider.timelines(batch, contents: contents, at: Self.now))
-        let volatileFields = VolatileFields(volatileFields)
+        let volatileFields = volatileFields
         let response = try ProviderResponse.parse(
             answer.bytes, requested: items.map { RequestedTimeline($0.id, volatileFields: volatileFields) })
         #expect(response.foreignCount == 0)
@@ -40,15 +40,15 @@ struct SampleContentTests {
         return response.outcomes
     }
 
-    private func timeline(_ outcome: ElementOutcome<ParsedTimeline>) throws -> ParsedTimeline {
-        guard case .value(let timeline) = outcome else {
+    private func timeline(_ outcome: Result<ParsedTimeline, ProviderFailure>) throws -> ParsedTimeline {
+        guard case .success(let timeline) = outcome else {
             Issue.record("no timeline: \(outcome)")
             throw CancellationError()
         }
         return timeline
     }
 
-    private func content(_ outcome: ElementOutcome<ParsedTimeline>) throws -> JSONValue {
+    private func content(_ outcome: Result<ParsedTimeline, ProviderFailure>) throws -> JSONValue {
         try JSONValue.parse(try timeline(outcome).content)
     }
 
@@ -131,8 +131,8 @@ struct SampleContentTests {
         }
         #expect(contents.map { $0?["purchases"] != nil } == [true, false, true])
         #expect(contents.map { $0?["daysLeft"] != nil } == [false, true, false])
-        let others = try SampleBatch.parse(
-            ProviderRequest.encode(items + [try item(.bank, "Weather")]), app: .bank)
+        let others = try SampleRequest.batch(
+            ProviderEndpoint.encode(timelines: items + [try item(.bank, "Weather")]), app: .bank)
         #expect(others.contents(of: .bank) == nil)
     }
 
@@ -142,13 +142,13 @@ struct SampleContentTests {
     func workersAcceptSnapshotsOfEveryKindInEveryFamily(app: SampleApp, kind: String) throws {
         let items = try WidgetFamily.allCases.map { try item(app, kind, family: $0) }
         let provider = provider()
-        let batch = try SampleBatch.parse(ProviderRequest.encode(items), app: app)
+        let batch = try SampleRequest.batch(ProviderEndpoint.encode(timelines: items), app: app)
         let contents = try #require(batch.contents(of: app))
         let response = try FallbackResponse.snapshots(
             provider.snapshots(batch, contents: contents, at: Self.now), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {
-            guard case .value(let bytes) = outcome else {
+            guard case .success(let bytes) = outcome else {
                 Issue.record("\(outcome)")
                 continue
             }
@@ -166,13 +166,13 @@ struct SampleContentTests {
         let items = WidgetFamily.allCases.map {
             PlaceholderIdentity(kind: kind, family: $0, locale: "en-GB", timeZone: "Europe/London")
         }
-        let batch = try SampleBatch.parse(PlaceholderRequest.encode(items, kind: kind), app: app)
+        let batch = try SampleRequest.batch(ProviderEndpoint.encode(placeholders: items, kind: kind), app: app)
         let contents = try #require(batch.contents(of: app))
         let response = try FallbackResponse.placeholders(
             provider().placeholders(batch, contents: contents), requested: items.map(\.id))
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
         for outcome in response.outcomes {
-            guard case .value = outcome else {
+            guard case .success = outcome else {
                 Issue.record("\(outcome)")
                 continue
             }
@@ -198,7 +198,7 @@ struct SampleContentTests {
 
     @Test(arguments: [(0, 1), (1, 1), (59, 1), (60, 1), (61, 2), (119, 2), (120, 2), (600, 10), (601, 11), (-60, 1)])
     func endIsExcluded(seconds: Int, count: Int) {
-        let dates = EmojiRanger.healingDates(from: Self.now, until: Self.now + .seconds(seconds))
+        let dates = SampleContent.healingDates(from: Self.now, until: Self.now + .seconds(seconds))
         #expect(dates.count == count)
         #expect(dates.first == Self.now)
         #expect(dates.dropFirst().allSatisfy { $0 < Self.now + .seconds(seconds) })
@@ -245,7 +245,7 @@ struct SampleContentTests {
         let provider = provider(faults: .init(timelineFailures: 0.2))
         let outcomes = try fetch(provider, .bank, items)
         let failed = outcomes.count { outcome in
-            if case .failed(code: "unavailable", _, _) = outcome { true } else { false }
+            if case .failure(let failure) = outcome { failure.message.hasPrefix("unavailable: ") } else { false }
         }
         #expect((150...250).contains(failed))
         // The failing timelines are the same in every run.
@@ -256,8 +256,8 @@ struct SampleContentTests {
         let provider = provider(faults: .init(requestFailures: 0.5))
         var failed = 0
         for user in 0..<400 {
-            let body = ProviderRequest.encode([try item(.bank, "DueDate", user: "u\(user)")])
-            let batch = try SampleBatch.parse(body, app: .bank)
+            let body = ProviderEndpoint.encode(timelines: [try item(.bank, "DueDate", user: "u\(user)")])
+            let batch = try SampleRequest.batch(body, app: .bank)
             let contents = try #require(batch.contents(of: .bank))
             if provider.timelines(batch, contents: contents, at: Self.now) == nil { failed += 1 }
         }

@@ -24,7 +24,7 @@ struct SampleProviderTests {
     ) async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let provider = SampleProvider(
-            seed: 1, keys: keys, faults: faults, now: { time ?? WallClock.now() }, logger: Self.quiet,
+            seed: 1, keys: keys, faults: faults, now: { time ?? Timestamp.now() }, logger: Self.quiet,
             onListening: { listening.yield($0) })
         let group = ServiceGroup(services: [provider], logger: Self.quiet)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -69,37 +69,51 @@ struct SampleProviderTests {
         return (http.statusCode, try JSONValue.parse(Array(body)))
     }
 
-    @Test func answersTimelinesAndCountsThem() async throws {
+    private static let ids = ["018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"]
+
+    /// Asks for the weather of a city for each id.
+    private func askWeather(_ url: String, _ ids: [String] = ids) async throws -> (status: Int, json: JSONValue) {
+        let requests = ids.map { #"{"id":"\#($0)","kind":"Weather","configuration":{"city":"\#($0)"}}"# }
+        return try await post("\(url)/weather/timelines", #"{"requests":[\#(requests.joined(separator: ","))]}"#)
+    }
+
+    @Test("Each requested timeline is answered, in order") func answers() async throws {
+        try await withProvider { _, url in
+            let answer = try await askWeather(url)
+            #expect(answer.status == 200)
+            #expect(answer.json["timelines"]?.arrayValue?.map { $0["id"] } == Self.ids.map { .string($0) })
+        }
+    }
+
+    @Test("Requests are counted in sum, by kind and by timeline") func counts() async throws {
         try await withProvider { provider, url in
-            let ids = ["018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"]
-            let requests = ids.map {
-                #"{"id":"\#($0)","kind":"Weather","configuration":{"city":"\#($0)"}}"#
-            }.joined(separator: ",")
-            let first = try await post("\(url)/weather/timelines", #"{"requests":[\#(requests)]}"#)
-            #expect(first.status == 200)
-            #expect(first.json["timelines"]?.arrayValue?.map { $0["id"] } == ids.map { .string($0) })
-            _ = try await post(
-                "\(url)/weather/timelines",
-                #"{"requests":[{"id":"\#(ids[0])","kind":"Weather","configuration":{"city":"\#(ids[0])"}}]}"#)
-
+            _ = try await askWeather(url)
+            _ = try await askWeather(url, [Self.ids[0]])
             let statistics = provider.statistics()
-            #expect(statistics.answered.requests == 2)
-            #expect(statistics.answered.timelines == 3)
-            #expect(statistics.answered.largestBatch == 2)
-            #expect(statistics.kinds.map(\.kind) == ["Weather"])
-            #expect(provider.counters.fetches(of: ids[0])?.count == 2)
-            #expect(provider.counters.fetches(of: ids[0])?.lastRevision == 2)
+            #expect(statistics.answered == SampleStatistics.Counts(requests: 2, timelines: 3, largestBatch: 2))
+            #expect(statistics.kinds == [.weather: ["Weather": statistics.answered]])
+            #expect(statistics.fetches.mapValues(\.count) == [Self.ids[0]: 2, Self.ids[1]: 1])
+            #expect(statistics.fetches[Self.ids[0]]?.lastRevision == 2)
+        }
+    }
 
+    @Test("The counts are shown") func stats() async throws {
+        try await withProvider { _, url in
+            _ = try await askWeather(url)
+            _ = try await askWeather(url, [Self.ids[0]])
             let stats = try await get("\(url)/stats")
             #expect(stats.status == 200)
-            #expect(stats.json["requests"] == 2)
-            #expect(stats.json["timelines"] == 3)
+            #expect(stats.json["requests"] == 2 && stats.json["timelines"] == 3)
             #expect(stats.json["meanBatch"]?.numberValue?.double == 1.5)
             #expect(stats.json["kinds"]?.arrayValue?.first?["largestBatch"] == 2)
-            let one = try await get("\(url)/stats/timelines/\(ids[1])")
-            #expect(one.json["fetches"] == 1)
-            let none = try await get("\(url)/stats/timelines/nobody")
-            #expect(none.status == 404)
+        }
+    }
+
+    @Test("The fetches of a timeline are shown; those of an unknown one are not found") func fetches() async throws {
+        try await withProvider { _, url in
+            _ = try await askWeather(url)
+            #expect(try await get("\(url)/stats/timelines/\(Self.ids[1])").json["fetches"] == 1)
+            #expect(try await get("\(url)/stats/timelines/nobody").status == 404)
         }
     }
 

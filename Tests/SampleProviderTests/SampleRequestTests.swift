@@ -7,8 +7,8 @@ import WidgetModel
 
 @Suite("Sample requests", .timeLimit(.patience))
 struct SampleRequestTests {
-    private func parse(_ text: String, app: SampleApp = .bank) throws(JSONError) -> SampleBatch {
-        try SampleBatch.parse(Array(text.utf8), app: app)
+    private func parse(_ text: String, app: SampleApp = .bank) throws(JSONError) -> [SampleRequest] {
+        try SampleRequest.batch(Array(text.utf8), app: app)
     }
 
     @Test func readsWhatItNeedsAndPassesOverTheRest() throws {
@@ -19,20 +19,20 @@ struct SampleRequestTests {
                "environment": {"locale": "de"}, "user": "u1", "later": {}},
               {"id": "b", "family": null, "configuration": null, "user": null}]}
             """)
-        #expect(batch.requests.map(\.kind) == ["DueDate", "RecentPurchases"])
-        #expect(batch.requests.map(\.id) == ["a", "b"])
-        #expect(batch.requests[0].family == "systemSmall")
-        #expect(batch.requests[0].parameters == ["card": "acme"])
-        #expect(batch.requests[1].parameters.isEmpty)
-        #expect(batch.requests[0].lists == ["tags": ["x"]])
+        #expect(batch.map(\.kind) == ["DueDate", "RecentPurchases"])
+        #expect(batch.map(\.id) == ["a", "b"])
+        #expect(batch[0].family == "systemSmall")
+        #expect(batch[0].parameters == ["card": "acme"])
+        #expect(batch[1].parameters.isEmpty)
+        #expect(batch[0].lists == ["tags": ["x"]])
     }
 
     @Test func theIdentityDependsOnTheRequestedContentOnly() throws {
         func identity(_ request: String, kind: String = "A", app: SampleApp = .bank) throws -> UInt64 {
-            try #require(try parse(#"{"requests":[\#(request)],"kind":"\#(kind)"}"#, app: app).requests.first).identity
+            try #require(try parse(#"{"requests":[\#(request)],"kind":"\#(kind)"}"#, app: app).first).identity
         }
         #expect(
-            try parse(#"{"requests":[{"id":"1","kind":"A"}]}"#).requests[0].identity == identity(#"{"id":"2"}"#))
+            try parse(#"{"requests":[{"id":"1","kind":"A"}]}"#)[0].identity == identity(#"{"id":"2"}"#))
         let base = try identity(#"{"id":"1","family":"f","configuration":{"a":"x","b":2},"user":"u"}"#)
         #expect(try identity(#"{"user":"u","configuration":{"b":2,"a":"x"},"family":"f","id":"2"}"#) == base)
         let others = [
@@ -73,49 +73,41 @@ struct SampleRequestTests {
             let requests = (0..<count).map { "{\"id\":\"\($0)\"}" }.joined(separator: ",")
             return "{\"kind\":\"A\",\"requests\":[\(requests)]}"
         }
-        #expect(try parse(body(1_000)).requests.count == 1_000)
+        #expect(try parse(body(1_000)).count == 1_000)
         let error = #expect(throws: JSONError.self) { try parse(body(1_001)) }
         #expect(error?.pointer == "/requests")
     }
 
     @Test func revisionsGrowEvenWhenCountersAreShared() {
-        let counters = RevisionCounters(bits: 1)
+        var counters: [UInt32] = [0, 0]
         #expect(counters.next(of: [0, 2, 1]) == [1, 2, 1])
         #expect(counters.next(of: [2, 0]) == [3, 4])
     }
 
-    @Test func countsAreBoundedOneByOneAndExactInSum() {
-        let statistics = SampleStatistics(maximumTracked: 2)
-        func answer(_ ids: [String], revision: Int) {
-            statistics.countAnswers(
-                app: .bank,
-                answers: ids.map {
-                    (
-                        id: $0, kind: $0 == "b" ? "B" : "A", revision: revision, isFailed: $0 == "c"
-                    )
-                },
-                at: Timestamp(microseconds: Int64(revision)))
+    @Test func countsAreBoundedOneByOneAndExactInSum() throws {
+        var statistics = SampleStatistics(maximumTracked: 2)
+        for (revision, ids) in [(1, ["a", "b", "c"]), (2, ["a"])] {
+            let answers = ids.map { id -> SampleStatistics.Answer in
+                (SampleRequest(id: id, kind: id == "b" ? "B" : "A"), revision, id == "c")
+            }
+            statistics.count(answers, of: .bank, at: Timestamp(microseconds: Int64(revision)))
         }
-        answer(["a", "b", "c"], revision: 1)
-        answer(["a"], revision: 2)
-        let snapshot = statistics.snapshot
+        typealias Counts = SampleStatistics.Counts
+        #expect(statistics.answered == Counts(requests: 2, timelines: 4, failedTimelines: 1, largestBatch: 3))
+        #expect(statistics.answered.meanBatch == 2)
         #expect(
-            snapshot.answered
-                == SampleStatistics.Counts(requests: 2, timelines: 4, failedTimelines: 1, largestBatch: 3))
-        #expect(snapshot.answered.meanBatch == 2)
-        #expect(snapshot.trackedTimelines == 2)
-        #expect(
-            snapshot.kinds == [
-                SampleStatistics.Kind(
-                    app: "bank", kind: "A",
-                    answered: .init(requests: 2, timelines: 3, failedTimelines: 1, largestBatch: 2)),
-                SampleStatistics.Kind(
-                    app: "bank", kind: "B", answered: .init(requests: 1, timelines: 1, largestBatch: 1)),
+            statistics.kinds == [
+                .bank: [
+                    "A": Counts(requests: 2, timelines: 3, failedTimelines: 1, largestBatch: 2),
+                    "B": Counts(requests: 1, timelines: 1, largestBatch: 1),
+                ]
             ])
+        #expect(statistics.json["kinds"]?.arrayValue?.map { $0["kind"] } == ["A", "B"])
+        typealias Fetches = SampleStatistics.Fetches
         #expect(
-            statistics.fetches(of: "a")
-                == SampleStatistics.Fetches(count: 2, lastFetchedAt: Timestamp(microseconds: 2), lastRevision: 2))
-        #expect(statistics.fetches(of: "b")?.count == 1)
-        #expect(statistics.fetches(of: "c") == nil)
+            statistics.fetches == [
+                "a": Fetches(count: 2, lastFetchedAt: Timestamp(microseconds: 2), lastRevision: 2),
+                "b": Fetches(count: 1, lastFetchedAt: Timestamp(microseconds: 1), lastRevision: 1),
+            ])
     }
 }

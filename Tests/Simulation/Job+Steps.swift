@@ -89,9 +89,10 @@ extension Job {
             }
         guard let list else { return }
         rows[place].list = list
-        let via = lists[list].row.generation.map { LookVia.sweep(generation: $0) } ?? .appointment
         let rules = context.world.rules[row.kind]
-        switch rules.decide(row.state, generations, facts: row.facts, via: via, at: context.now) {
+        switch rules.decide(
+            row.state, generations, facts: row.facts, sweep: lists[list].row.generation, at: context.now)
+        {
         case .collect:
             rows[place].stage = .orphaned(isCollection: true)
         case .nothing: rows[place].stage = .settled(.nothing)

@@ -46,8 +46,7 @@ struct SimulatedWorld: Hashable, Sendable {
             let daily = 1 + random.below(12)
             let most = daily + random.below(2) * 10
             return ReloadRules(
-                schedule: ReloadSchedule(
-                    minimumSpacing: .seconds([0, 5, 300][random.below(3)]), developerMode: random.chance(1, of: 8)),
+                minimumSpacing: .seconds([0, 5, 300][random.below(3)]), developerMode: random.chance(1, of: 8),
                 budget: DailyBudget(minimum: daily, maximum: most),
                 dormantAfter: .seconds([3_600, 14 * 86_400][random.below(2)]), isShared: kind == 1)
         }

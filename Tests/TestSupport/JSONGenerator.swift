@@ -20,7 +20,7 @@ package struct JSONGenerator {
         default:
             let count = Int.random(in: 0..<(depth == 0 ? 40 : 6), using: &random)
             return .object(
-                JSONObject((0..<count).map { _ in .init(key: string(), value: value(depth: depth + 1)) }))
+                JSONObject((0..<count).map { _ in (key: string(), value: value(depth: depth + 1)) }))
         }
     }
 
@@ -67,7 +67,7 @@ package struct JSONGenerator {
         switch value {
         case .array(let elements): return .array(elements.map { shuffled($0) })
         case .object(let object):
-            let members = object.members.map { JSONObject.Member(key: $0.key, value: shuffled($0.value)) }
+            let members = object.members.map { (key: $0.key, value: shuffled($0.value)) }
             return .object(JSONObject(members.shuffled(using: &random)))
         default: return value
         }

@@ -14,12 +14,12 @@ import WidgetStore
 /// A provider with options and defaults in memory.
 final class StubConfigurations: ConfigurationProvider {
     let questions = Mutex<[OptionsQuestion]>([])
-    let answer: Result<IntentOptions, ConfigurationFailure>
-    let values: Result<WidgetConfiguration, ConfigurationFailure>
+    let answer: Result<IntentOptions, ProviderFailure>
+    let values: Result<WidgetConfiguration, ProviderFailure>
 
     init(
-        _ answer: Result<IntentOptions, ConfigurationFailure> = .success(.cards),
-        defaults: Result<WidgetConfiguration, ConfigurationFailure> = .success(.empty)
+        _ answer: Result<IntentOptions, ProviderFailure> = .success(.cards),
+        defaults: Result<WidgetConfiguration, ProviderFailure> = .success(.empty)
     ) {
         self.answer = answer
         values = defaults
@@ -27,14 +27,14 @@ final class StubConfigurations: ConfigurationProvider {
 
     func options(
         _ question: OptionsQuestion, of kind: KindDefinition, app: String
-    ) async throws(ConfigurationFailure) -> IntentOptions {
+    ) async throws(ProviderFailure) -> IntentOptions {
         questions.withLock { $0.append(question) }
         return try answer.get()
     }
 
     func defaults(
         _ context: ConfigurationContext, of kind: KindDefinition, app: String
-    ) async throws(ConfigurationFailure) -> WidgetConfiguration {
+    ) async throws(ProviderFailure) -> WidgetConfiguration {
         try values.get()
     }
 }
@@ -69,7 +69,7 @@ extension IntentDefinition {
             IntentParameter(
                 name: "shops", displayName: "Shops", type: .custom(typeName: "Shop"),
                 count: .fixed([.systemSmall: 2]), hasDynamicOptions: true, searchPrompt: "Name of a shop"),
-        ], localizations: LocalizedTexts(["de": ["Category": "Kategorie", "Groceries": "Lebensmittel"]]))
+        ], localizations: ["de": ["Category": "Kategorie", "Groceries": "Lebensmittel"]])
 }
 
 extension TestStore {
@@ -165,11 +165,11 @@ struct ConfigurationRoutesTests {
     @Test(
         "A provider failure is reported as a problem, never as an empty list",
         arguments: [
-            (ConfigurationFailure(.failed, "status 500"), 502), (ConfigurationFailure(.invalid, "no list"), 502),
-            (ConfigurationFailure(.timeout, "no answer in 10 s"), 504),
-            (ConfigurationFailure(.resting, "has failed lately", retryAfter: .milliseconds(4_200)), 503),
+            (ProviderFailure(.provider, "status 500"), 502), (ProviderFailure(.invalid, "no list"), 502),
+            (ProviderFailure(.timeout, "no answer in 10 s"), 504),
+            (ProviderFailure(.resting, "has failed lately", retryAfter: .milliseconds(4_200)), 503),
         ])
-    func failures(_ failure: ConfigurationFailure, _ status: Int) async throws {
+    func failures(_ failure: ProviderFailure, _ status: Int) async throws {
         try await Self.withForms(StubConfigurations(.failure(failure), defaults: .failure(failure))) { api in
             let path = "\(Self.kind)/parameters/card/options?\(Self.place)"
             let answer = try await api.ask(.get, path)

@@ -120,7 +120,7 @@ struct ConnectionTimesTests {
         times.idle = .milliseconds(300)
         try await withPort { [times] onListening in
             try await HealthService(
-                host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(), times: times,
+                host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: [], times: times,
                 logger: quiet, onListening: onListening
             ).run()
         } _: { port in

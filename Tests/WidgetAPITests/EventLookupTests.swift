@@ -64,7 +64,7 @@ struct EventLookupTests {
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             let event = FreshetEvent.reload(
                 ReloadRequest(app: "a", audience: .user("u1"), kinds: .all, reason: .push))
-            let encoded = EventEncoder.encode(event, id: "e1", source: "/tests", time: nil)
+            let encoded = event.encode(id: "e1", source: "/tests", time: nil)
             let results = await producer.send([
                 KafkaMessage(
                     topic: kafka.name("freshet.pushes"), partition: 0, value: encoded.value,

@@ -68,7 +68,7 @@ struct EventRoutesTests {
         let event = try api.published.events()[message]
         let app = try #require(try await store.directory().apps[TestKinds.app])
         let outcome = EventOutcome(
-            appID: app.id, event: event.envelope.id, source: event.envelope.source, type: event.envelope.type,
+            appID: app.id, event: event.id, source: event.source, type: event.event.type.rawValue,
             topic: api.published.all[message].topic, partition: 0, offset: Int64(message),
             user: try api.published.handlings()[message].user, result: result,
             code: code ?? (result == .deadLetter ? "unknownKind" : nil))
@@ -155,9 +155,9 @@ struct EventRoutesTests {
                     .post, Self.events, body: Self.event("c", .widgetRemoved, removal),
                     headers: Self.headers("application/cloudevents+json"))
                 let events = try api.published.events()
-                #expect(events.map(\.envelope.id) == ["a 1", "b", "c"])
-                #expect(events.map(\.envelope.source) == ["/shop", "/café", "/shop"])
-                #expect(events[0].envelope.time?.rfc3339.hasPrefix("2026-01-01T00:00:00") == true)
+                #expect(events.map(\.id) == ["a 1", "b", "c"])
+                #expect(events.map(\.source) == ["/shop", "/café", "/shop"])
+                #expect(events[0].time?.rfc3339.hasPrefix("2026-01-01T00:00:00") == true)
                 // Lifecycle events without a time are ordered by their arrival.
                 #expect(try api.published.handlings().map(\.isOrderedByArrival) == [false, false, true])
             }
@@ -182,7 +182,7 @@ struct EventRoutesTests {
                 #expect(results.first?["event"]?["id"] == "1" && results.last?["event"]?["offset"] == 1)
                 #expect(results[1]["problem"]?["pointer"]?.stringValue?.hasPrefix("/1/data") == true)
                 #expect(results[2]["problem"]?["pointer"] == "/2/data/app")
-                #expect(try api.published.events().map(\.envelope.id) == ["1", "5"])
+                #expect(try api.published.events().map(\.id) == ["1", "5"])
                 #expect(try await api.ask(.post, Self.events, body: [:], headers: headers).status == 422)
                 let waiting = try await api.ask(.post, "\(Self.events)?wait=applied", body: [], headers: headers)
                 #expect(waiting.status == 422)
@@ -260,7 +260,7 @@ struct EventRoutesTests {
                 for _ in 0..<2 {
                     #expect(try await api.ask(.post, Self.events, body: batch, headers: headers).status == 200)
                 }
-                #expect(try api.published.events().map(\.envelope.id) == ["1", "2", "1", "2"])
+                #expect(try api.published.events().map(\.id) == ["1", "2", "1", "2"])
                 let other: JSONValue = [Self.event("1", .pushReceived, Self.push("u1"))]
                 #expect(try await api.ask(.post, Self.events, body: other, headers: headers).status == 422)
                 #expect(api.published.all.count == 4)

@@ -49,7 +49,7 @@ struct HTTPRulesTests {
             try await withServedAPI(store, configuration: APIConfiguration.test()) { api, tokens in
                 try await withPort { onListening in
                     try await HealthService(
-                        host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: Liveness(),
+                        host: "127.0.0.1", port: 0, readiness: Readiness(checks: []), liveness: [],
                         logger: quiet, onListening: onListening
                     ).run()
                 } _: { health in

@@ -22,16 +22,16 @@ struct LivenessTests {
     func heartbeat() {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }
-        let liveness = Liveness(probes: [
+        let liveness = [
             LivenessProbe(name: "ingest", limit: .seconds(60)) { heartbeat.silence }
-        ])
+        ]
         time.advance(.seconds(3600))
         #expect(liveness.wedged().isEmpty, "the loop has not started")
         heartbeat.beat()
         time.advance(.seconds(60))
         #expect(liveness.wedged().isEmpty)
         time.advance(.seconds(1))
-        #expect(liveness.wedged() == [Liveness.Wedged(name: "ingest", silence: .seconds(61))])
+        #expect(liveness.wedged().map(\.name) == ["ingest"] && liveness.wedged().map(\.silence) == [.seconds(61)])
         heartbeat.beat()
         #expect(liveness.wedged().isEmpty)
         heartbeat.rest()
@@ -44,13 +44,12 @@ struct LivenessTests {
         let time = ManualTime()
         let heartbeat = Heartbeat { time.now }
         let router = Router(context: APIContext.self)
-        HealthRoutes(
-            readiness: Readiness(checks: [ReadinessCheck(name: "postgres") { "no connection" }]),
-            liveness: Liveness(probes: [
+        router.addHealth(
+            Readiness(checks: [ReadinessCheck(name: "postgres") { "no connection" }]),
+            [
                 LivenessProbe(name: "workers", limit: .seconds(5)) { heartbeat.silence },
                 LivenessProbe(name: "consumer", limit: .seconds(5)) { nil },
             ])
-        ).add(to: router)
         try await Application(router: router, logger: quiet).test(.router) { client in
             heartbeat.beat()
             // A missing dependency is no reason to restart the process.

@@ -15,9 +15,9 @@ struct QuotaTests {
 
     private static func configuration(events: Int = 0, reloads: Int = 0, deadLetters: Int = 0) -> APIConfiguration {
         var configuration = APIConfiguration.test()
-        configuration.quotas.events = events
-        configuration.quotas.reloads = reloads
-        configuration.quotas.deadLetters = deadLetters
+        configuration.eventQuota = events
+        configuration.reloadQuota = reloads
+        configuration.deadLetterQuota = deadLetters
         return configuration
     }
 

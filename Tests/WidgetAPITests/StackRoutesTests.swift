@@ -46,7 +46,7 @@ struct StackRoutesTests {
             for change in [PersonChange.stack(stack), .shortcuts(device: nil, [shortcut])] {
                 _ = person.apply(change, at: Timestamp(microseconds: 2))
             }
-            _ = person.apply(.turned(device: "d1", stack: "home", widget: "w2"), at: WallClock.now())
+            _ = person.apply(.turned(device: "d1", stack: "home", widget: "w2"), at: Timestamp.now())
             try await store.sql("UPDATE person SET arrangement = '\(person.storedArrangement)'")
             try await withAPI(store) { api in
                 let path = "\(TestAPI.base)/users/u1/stacks/home/explanation"

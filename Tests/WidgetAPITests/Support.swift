@@ -67,7 +67,7 @@ final class PublishedMessages: Sendable {
                 headers.append((name, start..<bytes.count))
             }
             let topic = EventTopic.allCases.first { $0.defaultName == message.topic } ?? .pushes
-            return try EventDecoder().decode(bytes: bytes, value: value, headers: headers, topic: topic).get()
+            return try EventDecoder().decode(bytes: bytes, value: value, headers: headers, topic: topic)
         }
     }
 }
@@ -81,8 +81,8 @@ struct TestTokens: Sendable {
     static func make() async throws -> TestTokens {
         let jwks: JSONValue = [
             "keys": [
-                TokenIssuer.makeKey(.hs256, id: "hs"), TokenIssuer.makeKey(.es256, id: "es"),
-                TokenIssuer.makeKey(.eddsa, id: "ed"),
+                TokenKeys.makeKey(.hs256, id: "hs"), TokenKeys.makeKey(.es256, id: "es"),
+                TokenKeys.makeKey(.eddsa, id: "ed"),
             ]
         ]
         return TestTokens(jwks: jwks, keys: try await TokenKeys(jwks: jwks.encoded))
@@ -97,8 +97,8 @@ struct TestTokens: Sendable {
         app: String = TestKinds.app, user: String? = nil, scopes: [TokenScope] = TokenScope.allCases,
         key: String = "hs", from start: Duration? = nil, until end: Duration = .seconds(600)
     ) async throws -> String {
-        let now = WallClock.now()
-        return try await TokenIssuer(keys: keys).issue(
+        let now = Timestamp.now()
+        return try await keys.issue(
             app: app, user: user, scopes: scopes, subject: "tester", notBefore: start.map { now + $0 },
             expiresAt: now + end, keyID: key)
     }
@@ -165,7 +165,7 @@ extension APIConfiguration {
     static func test(_ change: (inout APIConfiguration) -> Void = { _ in }) -> APIConfiguration {
         var configuration = APIConfiguration()
         configuration.port = 0
-        configuration.quotas.deadLetters = 0
+        configuration.deadLetterQuota = 0
         configuration.outcomeWait = Patience.limit
         change(&configuration)
         return configuration

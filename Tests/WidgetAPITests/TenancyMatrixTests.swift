@@ -162,7 +162,7 @@ struct TenancyMatrixTests {
         case .wrongKey: return .token(try await TestTokens.make().token(key: "es"))
         case .unsigned:
             let parts = api.token.split(separator: ".")
-            return .token("\(Base64URL.encode(#"{"alg":"none","typ":"JWT"}"#.utf8)).\(parts[1]).")
+            return .token("\(String(base64URL: #"{"alg":"none","typ":"JWT"}"#.utf8)).\(parts[1]).")
         case .confused:
             let key = try #require(api.tokens.jwks["keys"]?.arrayValue?[2])
             let forged: JSONValue = ["keys": [["kty": "oct", "kid": "ed", "k": key["x"] ?? .null]]]
@@ -276,13 +276,13 @@ struct TenancyMatrixTests {
                 // Ingest ignores placements of another person's widgets: the owners do not change.
                 let record = WidgetRecord(.test("taken"), changedAt: Timestamp(microseconds: 1))
                 for (event, handling) in try zip(events, api.published.handlings()) {
-                    guard case .widget(.placed(let placement)) = event.event.change, let time = event.envelope.time
+                    guard case .widget(.placed(let placement)) = event.event.change, let time = event.time
                     else {
                         Issue.record("\(event)")
                         continue
                     }
                     #expect(placement.user == "u2" && handling.user == "u2")
-                    let outcome = WidgetLifecycle.apply(
+                    let outcome = WidgetRecord.apply(
                         .placed(placement), at: time, to: record, limitedTo: handling.user)
                     #expect(outcome == .ignored(.foreign))
                 }

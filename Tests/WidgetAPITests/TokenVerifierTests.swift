@@ -44,7 +44,7 @@ struct TokenVerifierTests {
             user: String? = nil, issuer: String? = nil, audience: String? = nil, notBefore: Timestamp? = nil,
             key: String = "hs"
         ) async throws -> String {
-            try await TokenIssuer(keys: tokens.keys).issue(
+            try await tokens.keys.issue(
                 app: "a", user: user, scopes: [.reload], subject: "s", issuer: issuer, audience: audience,
                 notBefore: notBefore, expiresAt: clock.now + .seconds(60), keyID: key, now: clock.now)
         }
@@ -61,7 +61,7 @@ struct TokenVerifierTests {
 
     /// Returns an unsigned token with these parts.
     private static func raw(_ header: JSONValue, _ claims: JSONValue, signature: String = "AAAA") -> String {
-        "\(Base64URL.encode(header.encoded)).\(Base64URL.encode(claims.encoded)).\(signature)"
+        "\(String(base64URL: header.encoded)).\(String(base64URL: claims.encoded)).\(signature)"
     }
 
     @Test("Tokens of every algorithm are verified", arguments: ["hs", "es", "ed"])
@@ -75,13 +75,13 @@ struct TokenVerifierTests {
         #expect(try bench.verifier.known(token: TokenVerifier.token(in: "bearer " + token)) == principal)
         // Changes one bit of the signature or of the signed text.
         var parts = token.split(separator: ".").map(String.init)
-        let signature = try #require(Base64URL.decode(parts[2]))
+        let signature = try #require([UInt8](base64URL: parts[2]))
         for index in [0, signature.count - 1] {
             var broken = signature
             broken[index] ^= 1
-            #expect(await bench.refusal("\(parts[0]).\(parts[1]).\(Base64URL.encode(broken))") == .notTrusted)
+            #expect(await bench.refusal("\(parts[0]).\(parts[1]).\(String(base64URL: broken))") == .notTrusted)
         }
-        parts[1] = Base64URL.encode((["app": "b", "exp": 99_999_999_999] as JSONValue).encoded)
+        parts[1] = String(base64URL: (["app": "b", "exp": 99_999_999_999] as JSONValue).encoded)
         #expect(await bench.refusal(parts.joined(separator: ".")) == .notTrusted)
     }
 
@@ -114,12 +114,12 @@ struct TokenVerifierTests {
         for (id, members) in [("es", ["x", "y"]), ("ed", ["x"])] {
             let key = try #require(keys.first { $0["kid"] == .string(id) })
             var point: [UInt8] = []
-            for member in members { point += Base64URL.decode(key[member]?.stringValue ?? "") ?? [] }
+            for member in members { point += [UInt8](base64URL: key[member]?.stringValue ?? "") ?? [] }
             for secret in [point, [0x04] + point] where secret.count >= 32 {
                 let forged: JSONValue = [
-                    "keys": [["kty": "oct", "kid": .string(id), "k": .string(Base64URL.encode(secret))]]
+                    "keys": [["kty": "oct", "kid": .string(id), "k": .string(String(base64URL: secret))]]
                 ]
-                let forger = TokenIssuer(keys: try await TokenKeys(jwks: forged.encoded))
+                let forger = try await TokenKeys(jwks: forged.encoded)
                 let token = try await forger.issue(
                     app: "a", scopes: [.operate], expiresAt: Self.start + .seconds(60))
                 #expect(await bench.refusal(token) == .notTrusted)
@@ -135,7 +135,7 @@ struct TokenVerifierTests {
             ["alg": "ES256", "kid": "ed"], ["alg": "EdDSA", "kid": "es"], ["alg": "ES256", "kid": "nobody"],
             ["alg": "HS256", "kid": "es"],
         ] {
-            #expect(await bench.refusal("\(Base64URL.encode(header.encoded)).\(parts[1]).\(parts[2])") == .notTrusted)
+            #expect(await bench.refusal("\(String(base64URL: header.encoded)).\(parts[1]).\(parts[2])") == .notTrusted)
         }
     }
 
@@ -147,7 +147,7 @@ struct TokenVerifierTests {
             "", ".", "..", "a.b", "a.b.c", "a.b.c.d", "e30.e30", "e30.e30.", "e30.e30.AAAA=",
             Self.raw(["alg": "HS256", "kid": 7], claims), Self.raw(["alg": "HS256", "crit": ["exp"]], claims),
             Self.raw(["alg": "HS256", "typ": "logout+jwt"], claims), String(repeating: "a", count: 9_000),
-            Base64URL.encode(Array(#"{"alg":"HS256","alg":"none"}"#.utf8)) + ".e30.AAAA",
+            String(base64URL: Array(#"{"alg":"HS256","alg":"none"}"#.utf8)) + ".e30.AAAA",
         ] {
             let refusal = await bench.refusal(token)
             #expect(refusal == .malformed || refusal == .notTrusted, "\(token)")
@@ -163,10 +163,10 @@ struct TokenVerifierTests {
     func claims() async throws {
         let bench = try await Bench()
         let key = SymmetricKey(
-            data: Base64URL.decode(bench.tokens.jwks["keys"]?.arrayValue?[0]["k"]?.stringValue ?? "") ?? [])
+            data: [UInt8](base64URL: bench.tokens.jwks["keys"]?.arrayValue?[0]["k"]?.stringValue ?? "") ?? [])
         func signed(_ claims: String) -> String {
-            let text = "\(Base64URL.encode(#"{"alg":"HS256","kid":"hs"}"#.utf8)).\(Base64URL.encode(claims.utf8))"
-            return "\(text).\(Base64URL.encode(HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key)))"
+            let text = "\(String(base64URL: #"{"alg":"HS256","kid":"hs"}"#.utf8)).\(String(base64URL: claims.utf8))"
+            return "\(text).\(String(base64URL: HMAC<SHA256>.authenticationCode(for: Array(text.utf8), using: key)))"
         }
         let end = 99_999_999_999
         for claims in [
@@ -185,7 +185,7 @@ struct TokenVerifierTests {
         #expect(await bench.refusal(String(other)) != nil)
         #expect(await bench.refusal(token + "=") == .malformed)
         // A header with large numbers, on which JWTKit's own header parser traps.
-        let header = Base64URL.encode(#"{"alg":"HS256","kid":"hs","x":1e300}"#.utf8)
+        let header = String(base64URL: #"{"alg":"HS256","kid":"hs","x":1e300}"#.utf8)
         #expect(await bench.refusal("\(header).e30.AAAA") == .notTrusted)
     }
 
@@ -248,7 +248,7 @@ struct TokenVerifierTests {
             (#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a b"}]}"#, "/keys/0/kid"), ("{", ""),
         ])
     func brokenSets(_ text: String, _ pointer: String) async throws {
-        do throws(TokenKeysError) {
+        do throws(ModelError) {
             _ = try await TokenKeys(jwks: Array(text.utf8))
             Issue.record("\(text) was accepted")
         } catch {
@@ -259,15 +259,15 @@ struct TokenVerifierTests {
     @Test("A PEM file as a secret and a duplicate key ID are refused, and keys for other uses are ignored")
     func oddSets() async throws {
         let pem = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----\n"
-        let pasted: JSONValue = ["keys": [["kty": "oct", "kid": "a", "k": .string(Base64URL.encode(pem.utf8))]]]
-        await #expect(throws: TokenKeysError.self) { _ = try await TokenKeys(jwks: pasted.encoded) }
-        let key = TokenIssuer.makeKey(.eddsa, id: "a")
-        let twice: JSONValue = ["keys": [key, TokenIssuer.makeKey(.hs256, id: "a")]]
-        await #expect(throws: TokenKeysError.self) { _ = try await TokenKeys(jwks: twice.encoded) }
+        let pasted: JSONValue = ["keys": [["kty": "oct", "kid": "a", "k": .string(String(base64URL: pem.utf8))]]]
+        await #expect(throws: ModelError.self) { _ = try await TokenKeys(jwks: pasted.encoded) }
+        let key = TokenKeys.makeKey(.eddsa, id: "a")
+        let twice: JSONValue = ["keys": [key, TokenKeys.makeKey(.hs256, id: "a")]]
+        await #expect(throws: ModelError.self) { _ = try await TokenKeys(jwks: twice.encoded) }
         let mixed: JSONValue = ["keys": [["kty": "RSA", "kid": "r"], key, ["kty": "oct", "kid": "e", "use": "enc"]]]
         let keys = try await TokenKeys(jwks: mixed.encoded)
         #expect(keys.ids == ["a"] && keys.ignored == ["r", "e"])
-        let publicKeys = TokenIssuer.publicKeys(["keys": [key, TokenIssuer.makeKey(.hs256, id: "h")]])
+        let publicKeys = TokenKeys.publicKeys(["keys": [key, TokenKeys.makeKey(.hs256, id: "h")]])
         #expect(publicKeys["keys"]?.arrayValue?.count == 1)
         #expect(publicKeys["keys"]?.arrayValue?.first?["d"] == nil)
     }
@@ -276,10 +276,10 @@ struct TokenVerifierTests {
     func base64() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ 11) }
-            #expect(Base64URL.decode(Base64URL.encode(bytes)) == bytes)
+            #expect([UInt8](base64URL: String(base64URL: bytes)) == bytes)
         }
         for text in ["A", "AAAAA", "AB", "AAB", "AA==", "A+AA", "A/AA", "AA AA", "é"] {
-            #expect(Base64URL.decode(text) == nil, "\(text)")
+            #expect([UInt8](base64URL: text) == nil, "\(text)")
         }
     }
 }

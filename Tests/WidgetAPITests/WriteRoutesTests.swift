@@ -51,10 +51,10 @@ struct WriteRoutesTests {
                 let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
                 #expect(try api.published.handlings().allSatisfy { $0 == handling })
                 #expect(placed.headers[.freshetPosition] == "freshet.widgets/0@0")
-                #expect(events[0].envelope.source == "/freshet/api")
-                #expect(events[0].envelope.traceparent == trace)
-                #expect(placed.document["event"]?["id"] == .string(events[0].envelope.id))
-                #expect(events.allSatisfy { $0.envelope.time != nil })
+                #expect(events[0].source == "/freshet/api")
+                #expect(events[0].traceparent == trace)
+                #expect(placed.document["event"]?["id"] == .string(events[0].id))
+                #expect(events.allSatisfy { $0.time != nil })
             }
         }
     }

@@ -122,7 +122,7 @@ struct AnswerTableTests {
 
     @Test("A provider token that the service considers expired is replaced, and the push is repeated")
     func renewed() async throws {
-        let clock = TestClock(WallClock.now() - .seconds(25 * 60))
+        let clock = TestClock(Timestamp.now() - .seconds(25 * 60))
         let key = APNsStandIn.makeKey()
         try await withDelivery { delivery in
             let accounts = try delivery.accounts(
@@ -152,7 +152,7 @@ struct AnswerTableTests {
             func send(_ key: String, issued age: Duration) async throws -> APNsAnswer {
                 let accounts = try delivery.accounts(
                     ["a": APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: key)],
-                    now: { WallClock.now() - age })
+                    now: { Timestamp.now() - age })
                 return try await APNsClient(
                     accounts: accounts, urls: [.production: delivery.apns.url], timeout: Patience.limit
                 ).send(APNsPush(app: "a", address: address, isUrgent: true))

@@ -37,7 +37,7 @@ struct DeliveryHarness: Sendable {
 
     /// Accounts at the stand-in, which are shut down with the delivery.
     func accounts(
-        _ keys: [String: APNsKey], now: @escaping @Sendable () -> Timestamp = WallClock.now
+        _ keys: [String: APNsKey], now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) throws -> APNsAccounts {
         opened.add(
             APNsAccounts(
@@ -56,7 +56,7 @@ struct DeliveryHarness: Sendable {
         _ user: String = "u1", _ device: String = "d1", token: String = "0102030405060708", app: Int32 = 1,
         at time: Timestamp = Timestamp(microseconds: 1)
     ) async throws -> Int {
-        let address = APNsAddress(token: Hex.bytes(token) ?? [], environment: .production, topic: Self.topic)
+        let address = APNsAddress(token: [UInt8](hexadecimal: token) ?? [], environment: .production, topic: Self.topic)
         let owner = DeviceTokenKeys.Owner(appID: app, user: user, device: device)
         return try await write(
             RegistrationWrite(
@@ -82,7 +82,7 @@ struct DeliveryHarness: Sendable {
                 UPDATE timeline SET content_revision = nextval('token'), content = '{}', stored_at = now()
                 RETURNING id, kind_id, user_id, content_revision AS revision, content_revision,
                           \(reason.rawValue)::int2 AS reason
-            ), \(DeliveryChanges.noted(of: "stored"))
+            ), \(notedDeliveryChanges(of: "stored"))
             SELECT count(*) FROM stored
             """)
     }
@@ -101,8 +101,7 @@ struct DeliveryHarness: Sendable {
 
     /// Leases the first list and returns its only device.
     func claim() async throws -> DueDevice {
-        let rows = try await store.pool.query(.claimDelivery(lease: Patience.limit, except: []))
-        return try #require(LeasedDelivery(rows)?.devices.first)
+        try #require(try await store.store.claimDelivery(lease: Patience.limit, except: [])?.devices.first)
     }
 
     /// Stores the result of an attempt.
@@ -172,7 +171,7 @@ func withDelivery(
     let privateKey = APNsStandIn.makeKey()
     try apns.trust(privateKey, keyID: "KEY", teamID: "TEAM")
     var configuration = configuration
-    configuration.tokenKeys = DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 9, count: 32))])
+    configuration.tokenKeys = DeviceTokenKeys([(id: "k1", secret: Array(repeating: 9, count: 32))])
     configuration.apnsKeys[TestKinds.app] = APNsKey(teamID: "TEAM", keyID: "KEY", privateKeyPEM: privateKey)
     for (app, key) in configuration.apnsKeys where app != TestKinds.app {
         try apns.trust(key.privateKeyPEM, keyID: key.keyID, teamID: key.teamID)
@@ -215,7 +214,7 @@ func withDelivery(
 
 /// Limits of connections to the stand-in, whose certificate authority they trust.
 private func limits(_ apns: APNsStandIn, _ timeout: Duration) throws -> ConnectionLimits {
-    let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(RandomID.make()).pem")
+    let file = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-\(String.randomID()).pem")
     defer { try? FileManager.default.removeItem(at: file) }
     try Data(apns.certificatePEM.utf8).write(to: file)
     var limits = ConnectionLimits(connectTimeout: Patience.limit, readTimeout: timeout)

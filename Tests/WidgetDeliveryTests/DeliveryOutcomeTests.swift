@@ -14,7 +14,7 @@ struct DeliveryOutcomeTests {
     ) -> DeliverySettlement {
         let device = DueDevice(
             id: 1, list: ListHold(id: 1, lease: 1), dueAt: Self.now, appID: 1, app: "a",
-            isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook(.works), changed: 3,
+            isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook, changed: 3,
             changedAt: nil, isUrgent: false, registeredAt: Self.now - .seconds(60), attempts: attempts,
             hasBadToken: false, budget: BudgetLedger(), hasFetched: false, claimedAt: Self.now)
         return DeliveryOutcome(verdict: verdict, answer: 1).settlement(

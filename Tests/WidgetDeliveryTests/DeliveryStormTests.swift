@@ -118,7 +118,7 @@ struct DeliveryStormTests {
                 (0..<Self.devices).map { .test("w\($0)", user: "u\($0)", device: "d\($0)") })
             for index in 0..<Self.devices {
                 try await delivery.register(
-                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+                    "u\(index)", "d\(index)", token: "00000000000000" + String(hexadecimal: [UInt8(index)]))
             }
             try await delivery.store.sql(Self.countUnanswered)
             var lastChange = ContinuousClock.now
@@ -148,7 +148,7 @@ struct DeliveryStormTests {
                 #expect(try #require(times.last) > lastChange)
                 // A process that dies between a push and its record leaves the push to another one, and a push whose
                 // answer comes too late is sent again.
-                let index = try #require(Hex.bytes(token)?.last)
+                let index = try #require([UInt8](hexadecimal: token)?.last)
                 let unanswered = "SELECT coalesce(sum(pushes), 0) FROM unanswered WHERE device = 'd\(index)'"
                 let repeated = try await Self.kills + delivery.store.integer(unanswered)
                 #expect(times.count <= changes + repeated)

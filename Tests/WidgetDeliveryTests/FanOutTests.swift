@@ -23,7 +23,7 @@ struct FanOutTests {
                 })
             for index in 0..<32 {
                 try await delivery.register(
-                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+                    "u\(index)", "d\(index)", token: "00000000000000" + String(hexadecimal: [UInt8(index)]))
             }
             try await body(delivery)
         }

@@ -54,7 +54,7 @@ struct PushTests {
             try await delivery.deliver()
             let received = pushes.withLock { $0 }
             #expect(received.map { $0.headers["apns-priority"] } == ["10", "5"])
-            let day = WallClock.now().microseconds / 1_000_000 + 86_400
+            let day = Timestamp.now().microseconds / 1_000_000 + 86_400
             for push in received {
                 #expect(push.headers["apns-push-type"] == "widgets" && push.topic == DeliveryHarness.topic)
                 #expect(push.headers["apns-collapse-id"] == "freshet-widgets")
@@ -99,7 +99,7 @@ struct PushTests {
                 accounts: accounts, urls: [.production: delivery.apns.url], timeout: Patience.limit)
             let address = APNsAddress(token: [1], environment: .production, topic: DeliveryHarness.topic)
             func send(_ key: APNsKey, age: Duration) async throws -> String? {
-                let token = try await ProviderToken(key, now: { WallClock.now() - age }).text()
+                let token = try await ProviderToken(key, now: { Timestamp.now() - age }).text()
                 let push = APNsPush(app: "a", address: address, isUrgent: false)
                 let (_, body) = try await http.exchange(
                     client.request(push, token), timeout: Patience.limit, upTo: 4_096)
@@ -326,7 +326,7 @@ struct PushTests {
                 (0..<35).map { .test("w\($0)", user: "u\($0)", device: "d\($0)", kind: "Weather") })
             for index in 0..<35 {
                 try await delivery.register(
-                    "u\(index)", "d\(index)", token: "00000000000000" + Hex.text([UInt8(index)]))
+                    "u\(index)", "d\(index)", token: "00000000000000" + String(hexadecimal: [UInt8(index)]))
             }
             try await delivery.change()
             try await delivery.deliver()

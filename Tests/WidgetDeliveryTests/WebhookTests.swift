@@ -59,8 +59,8 @@ struct WebhookTests {
             let widgets = try #require(first["widgets"]?.arrayValue)
             #expect(widgets.compactMap { $0["widget"]?.stringValue } == ["w1", "w2"])
             #expect(widgets.first?["kind"] == "Purchases" && (widgets.first?["revision"]?.numberValue?.int64 ?? 0) > 0)
-            let signature = WebhookSignature(secrets: [Array(repeating: 7, count: 32)]).sign(
-                id: try #require(request.headers["webhook-id"]),
+            let signature = ProviderClient.signature(
+                secrets: [Array(repeating: 7, count: 32)], id: try #require(request.headers["webhook-id"]),
                 timestamp: try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) }), body: request.body)
             #expect(request.headers["webhook-signature"] == signature)
             #expect(try await delivery.waiting() == 0)
@@ -134,8 +134,8 @@ struct WebhookTests {
         try await withWebhook { delivery, _ in
             try await delivery.change()
             try await delivery.mark()
-            let rows = try await delivery.store.pool.query(.claimDelivery(lease: .seconds(60), except: []))
-            let devices = try #require(LeasedDelivery(rows)).devices
+            let list = try await delivery.store.store.claimDelivery(lease: .seconds(60), except: [])
+            let devices = try #require(list).devices
             #expect(devices.count == 2)
             let groups = [devices, devices.reversed()].map { DeliveryGroups($0).webhooks.map { $0.map(\.id) } }
             #expect(groups[0] == groups[1] && groups[0] == [devices.map(\.id).sorted()])
@@ -267,7 +267,7 @@ struct WebhookTests {
             try await delivery.makeDue()
             try await delivery.deliver()
             let webhook = try #require(try await delivery.store.pool.query(.failingWebhooks()).first)
-            #expect(webhook.disabledAt == nil && webhook.failingSince > WallClock.now() - .seconds(3_600))
+            #expect(webhook.disabledAt == nil && webhook.failingSince > Timestamp.now() - .seconds(3_600))
         }
     }
 

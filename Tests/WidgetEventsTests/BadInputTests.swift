@@ -207,7 +207,7 @@ struct BadInputTests {
         ("data", EventError(code: .missingData, message: "the event has no data", pointer: "/data")),
     ])
     func missingInStructuredMode(member: String, error: EventError) throws {
-        let text = EventEncoder.structured(.viewed(app: "a.b", widget: "w"), id: "1", source: "s", time: nil)
+        let text = FreshetEvent.viewed(app: "a.b", widget: "w").structured(id: "1", source: "s", time: nil)
         var object = try #require(try JSONValue.parse(text).objectValue)
         object[member] = nil
         let message = Message.structured(JSONValue.object(object).canonical)
@@ -229,7 +229,7 @@ struct BadInputTests {
             ),
         ] as [(String, JSONValue, EventError.Code, String)])
     func attributesInStructuredMode(member: String, value: JSONValue, code: EventError.Code, message: String) throws {
-        let text = EventEncoder.structured(.viewed(app: "a.b", widget: "w"), id: "1", source: "s", time: nil)
+        let text = FreshetEvent.viewed(app: "a.b", widget: "w").structured(id: "1", source: "s", time: nil)
         var object = try #require(try JSONValue.parse(text).objectValue)
         object[member] = value
         let error = Message.structured(JSONValue.object(object).canonical).decode(.widgets).error
@@ -317,7 +317,7 @@ struct BadInputTests {
     @Test("A message without headers is in structured mode; one with any attribute in its headers is not")
     func noHeaders() {
         let event = FreshetEvent.viewed(app: "a", widget: "w")
-        let text = EventEncoder.structured(event, id: "1", source: "s", time: nil)
+        let text = event.structured(id: "1", source: "s", time: nil)
         #expect((try? Message([], text).decode(.widgets).get())?.event == event)
         #expect(
             Message([], bytes(#"{"app":"a"}"#)).decode(.widgets).error

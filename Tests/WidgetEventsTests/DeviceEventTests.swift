@@ -23,8 +23,8 @@ struct DeviceEventTests {
                 channel: .apns(APNsAddress(token: Array(0..<32), environment: .sandbox, topic: topic))),
         ])
     func roundTrip(_ event: FreshetEvent) throws {
-        #expect(try EventDecoder().decode(data: EventEncoder.data(of: event), of: event.type) == event)
-        #expect(EventEncoder.key(of: event) == "u")
+        #expect(try EventDecoder().decode(data: event.data, of: event.type) == event)
+        #expect(event.partitionKey == "u")
     }
 
     @Test("The environment is production by default")

@@ -21,36 +21,32 @@ struct EventDecoderTests {
                     ReloadRequest(
                         app: "com.example.bank", audience: .user("u42"), kinds: .kinds(["RecentPurchases"]),
                         matching: try WidgetConfiguration(["card": "acme"]), reason: .push)))
-        #expect(
-            decoded.envelope
-                == EventEnvelope(
-                    id: "e-1", source: "/tests", type: "freshet.push.received.v1",
-                    time: Timestamp(rfc3339: "2026-06-22T10:00:00Z")))
+        #expect((decoded.id, decoded.source) == ("e-1", "/tests"))
+        #expect(decoded.event.type == .pushReceived && decoded.traceparent == nil)
+        #expect(decoded.time == Timestamp(rfc3339: "2026-06-22T10:00:00Z"))
     }
 
     @Test func bothModesReadWhatTheEncoderWrites() throws {
         for event in try Samples.all() {
             for time in [Timestamp(microseconds: 1_700_000_000_123_456), nil] {
-                let encoded = EventEncoder.encode(event, id: "é-1", source: "s", time: time, traceparent: "00-ab-cd-01")
+                let encoded = event.encode(id: "é-1", source: "s", time: time, traceparent: "00-ab-cd-01")
                 let expected = DecodedEvent(
-                    envelope: EventEnvelope(
-                        id: "é-1", source: "s", type: event.type.rawValue, time: time, traceparent: "00-ab-cd-01"),
-                    event: event)
+                    id: "é-1", source: "s", time: time, traceparent: "00-ab-cd-01", event: event)
                 let binary = Message(encoded.headers.map { ($0.name, $0.value) }, encoded.value)
                 #expect(try binary.decode(event.type.topic).get() == expected)
 
-                let text = EventEncoder.structured(
-                    event, id: "é-1", source: "s", time: time, traceparent: "00-ab-cd-01")
-                let structured = Message([("content-type", bytes(EventEncoder.structuredContentType))], text)
+                let text = event.structured(
+                    id: "é-1", source: "s", time: time, traceparent: "00-ab-cd-01")
+                let structured = Message([("content-type", bytes(FreshetEvent.structuredContentType))], text)
                 #expect(try structured.decode(event.type.topic).get() == expected)
             }
         }
     }
 
     @Test func keys() throws {
-        let keys = try Samples.all().map { EventEncoder.key(of: $0) }
+        let keys = try Samples.all().map { $0.partitionKey }
         #expect(keys == ["u1", "d\"1", "é😀", "a.b", "u1", "a.b", "a.b", "u1", "u", "u", "w", "w", "w", "d", "d"])
-        let encoded = EventEncoder.encode(.viewed(app: "a", widget: "w"), id: "1", source: "s", time: nil, key: "u42")
+        let encoded = FreshetEvent.viewed(app: "a", widget: "w").encode(id: "1", source: "s", time: nil, key: "u42")
         #expect(encoded.key == bytes("u42"))
     }
 
@@ -65,7 +61,7 @@ struct EventDecoderTests {
     func structured(text: String) throws {
         let decoded = try Message.structured(text.replacing("DATA", with: viewed)).decode(.widgets).get()
         #expect(decoded.event == .viewed(app: "a.b", widget: "w"))
-        #expect(decoded.envelope == EventEnvelope(id: "1", source: "s", type: "freshet.widget.viewed.v1"))
+        #expect(decoded == DecodedEvent(id: "1", source: "s", event: .viewed(app: "a.b", widget: "w")))
     }
 
     @Test(arguments: [
@@ -110,8 +106,8 @@ struct EventDecoderTests {
     }
 
     @Test func headers() throws {
-        func decode(_ replaced: [String: [UInt8]?]) throws -> EventEnvelope {
-            try Message.binary("freshet.widget.viewed.v1", viewed, replacing: replaced).decode(.widgets).get().envelope
+        func decode(_ replaced: [String: [UInt8]?]) throws -> DecodedEvent {
+            try Message.binary("freshet.widget.viewed.v1", viewed, replacing: replaced).decode(.widgets).get()
         }
         #expect(try decode(["content-type": nil]).id == "e-1", "JSON by default")
         #expect(try decode(["ce_time": nil]).time == nil)

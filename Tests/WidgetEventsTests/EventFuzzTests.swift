@@ -32,8 +32,8 @@ struct EventFuzzTests {
         let samples = try Samples.all().map { event in
             (
                 event: event,
-                binary: EventEncoder.encode(event, id: "1", source: "s", time: Timestamp(microseconds: 0)),
-                structured: EventEncoder.structured(event, id: "1", source: "s", time: Timestamp(microseconds: 0))
+                binary: event.encode(id: "1", source: "s", time: Timestamp(microseconds: 0)),
+                structured: event.structured(id: "1", source: "s", time: Timestamp(microseconds: 0))
             )
         }
         let decoder = EventDecoder(maximumEventBytes: 400)
@@ -41,7 +41,7 @@ struct EventFuzzTests {
         var codes: Set<EventError.Code> = []
         for round in 0..<120_000 {
             let sample = samples[round % samples.count]
-            var headers: [(String, [UInt8]?)] = [("content-type", bytes(EventEncoder.structuredContentType))]
+            var headers: [(String, [UInt8]?)] = [("content-type", bytes(FreshetEvent.structuredContentType))]
             var value = sample.structured
             if round % 3 != 0 {
                 headers = sample.binary.headers.map { ($0.name, $0.value) }

@@ -60,7 +60,13 @@ struct Message {
     }
 
     func decode(_ topic: EventTopic, _ decoder: EventDecoder = EventDecoder()) -> Result<DecodedEvent, EventError> {
-        decoder.decode(bytes: arena, value: value, headers: headers, topic: topic)
+        Result { () throws(EventError) in
+            try decoder.decode(bytes: arena, value: value, headers: headers, topic: topic)
+        }.mapError { error in
+            var error = error
+            if error.app == nil, let value { error.app = EventDecoder.app(in: arena, value: value) }
+            return error
+        }
     }
 
     private mutating func append(_ part: [UInt8]) -> Range<Int> {

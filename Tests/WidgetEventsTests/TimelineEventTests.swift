@@ -23,7 +23,9 @@ struct TimelineEventTests {
 
     @Test("A message has the identity in its headers and data, and the content as stored") func message() throws {
         let event = try event(.all, .perUser)
-        let encoded = event.encode(source: "freshet")
+        let encoded = EncodedEvent(
+            TimelineUpdatedEvent.type, of: event.timeline, revision: event.revision, source: "freshet",
+            time: event.storedAt, value: event.data)
         let id = event.timeline.description
         #expect(encoded.key == bytes(id))
         #expect(
@@ -69,13 +71,13 @@ struct TimelineEventTests {
 
     @Test("A removed timeline is a tombstone with the attributes in the headers") func tombstone() throws {
         let id = TimelineID(high: 1, low: 2)
-        let encoded = TimelineRemovedEvent.encode(id, revision: 7, source: "s")
+        let encoded = EncodedEvent(EncodedEvent.timelineRemoved, of: id, revision: 7, source: "s", value: nil)
         #expect(encoded.value == nil)
         #expect(encoded.key == bytes(id.description))
         let headers = Dictionary(
             uniqueKeysWithValues: encoded.headers.map { ($0.name, String(decoding: $0.value, as: UTF8.self)) })
         #expect(headers["ce_type"] == "freshet.timeline.removed.v1")
-        #expect(headers[TimelineHeaders.revision] == "7")
+        #expect(headers[EncodedEvent.revisionHeader] == "7")
         #expect(headers["content-type"] == nil)
     }
 }

@@ -27,7 +27,7 @@ struct ExplanationTests {
         spacing: Duration = .seconds(300), developerMode: Bool = false, shared: Bool = false
     ) -> ReloadRules {
         ReloadRules(
-            schedule: ReloadSchedule(minimumSpacing: spacing, developerMode: developerMode), isShared: shared)
+            minimumSpacing: spacing, developerMode: developerMode, isShared: shared)
     }
 
     private static func explain(
@@ -173,11 +173,12 @@ struct ExplanationTests {
         let explanation = Explanation(Self.facts(state.change), rules: state.rules)
         guard explanation.status == .due else { return }
         switch state.rules.plan(explanation.facts.state, at: Self.now) {
-        case .reload(let rule, _): #expect(explanation.next.rule == rule)
+        case .fetch(let rule, _): #expect(explanation.next.rule == rule)
         case .wait(let until, let rule):
             #expect(explanation.next.rule == rule)
             #expect(explanation.next.text.contains(until.wholeSeconds))
         case .sleep: #expect(explanation.next.rule == .dormant)
+        case .collect, .nothing: Issue.record("no outcome of a plan")
         }
     }
 
@@ -273,18 +274,17 @@ struct ExplanationTests {
 
     @Test("The budget has the tokens left and the time of the next one")
     func budget() {
-        let full = Self.explain().budget
-        #expect(full.reloadsADay == 50 && full.left == 21 && full.nextTokenAt == nil && !full.isLifted)
+        let full = Self.explain()
+        #expect(full.reloadsADay == 50 && full.tokensLeft == 21 && full.nextTokenAt == nil)
 
         // The first of them was a paced token.
-        let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }.budget
-        #expect(some.spentAtWill == 5 && some.left == 15)
+        let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }
+        #expect(some.spentAtWill == 5 && some.tokensLeft == 15)
         #expect(some.nextTokenAt == Self.now - .seconds(360) + BudgetLedger.pace(of: 50))
 
         let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
-        #expect(none.budget.left == 0)
-        #expect(none.budget.nextTokenAt == none.eligible.time && none.eligible.rule == .budget)
-        #expect(Self.explain(rules: Self.rules(developerMode: true)).budget.isLifted)
+        #expect(none.tokensLeft == 0)
+        #expect(none.nextTokenAt == none.eligible.time && none.eligible.rule == .budget)
     }
 
     @Test("The next token's time is the first with more tokens")

@@ -26,7 +26,7 @@ struct KindDefinitionTests {
     }
 
     @Test func defaults() throws {
-        let kind = try KindDefinition.validate(smallest).get()
+        let kind = try #require(KindDefinition.validate(smallest).definition)
         #expect(
             kind
                 == KindDefinition(
@@ -40,7 +40,7 @@ struct KindDefinitionTests {
     }
 
     @Test func everything() throws {
-        let kind = try KindDefinition.validate(largest).get()
+        let kind = try #require(KindDefinition.validate(largest).definition)
         #expect(kind.families == [.systemSmall, .systemMedium])
         #expect(kind.sharing == .shared && kind.variesBy == .locale)
         #expect(kind.timeout == .milliseconds(2500) && kind.minimumSpacing == .seconds(60))
@@ -52,7 +52,7 @@ struct KindDefinitionTests {
 
     @Test func storedAndRead() throws {
         for json in [smallest, largest, changed(largest, "variesBy", []), changed(largest, "minimumSpacing", 0)] {
-            let kind = try KindDefinition.validate(json).get()
+            let kind = try #require(KindDefinition.validate(json).definition)
             #expect(try KindDefinition(json: kind.json()) == kind)
             // PostgreSQL's jsonb has its own order of members.
             #expect(try KindDefinition(json: JSONValue.parse(kind.json().canonical)) == kind)
@@ -90,8 +90,8 @@ struct KindDefinitionTests {
             ("colour", "red", "unknown member \"colour\""),
         ] as [(String, JSONValue, String)])
     func refused(key: String, value: JSONValue, message: String) {
-        let result = KindDefinition.validate(changed(smallest, key, value))
-        #expect(throws: ModelErrors([ModelError(message: message, pointer: "/\(key)")])) { try result.get() }
+        let (definition, errors) = KindDefinition.validate(changed(smallest, key, value))
+        #expect(definition == nil && errors == [ModelError(message: message, pointer: "/\(key)")])
     }
 
     @Test func allErrorsAtOnce() {
@@ -108,12 +108,9 @@ struct KindDefinitionTests {
             ],
             "kind": [],
         ]
-        guard case .failure(let errors) = AppDefinition.validate(manifest: manifest) else {
-            Issue.record("accepted")
-            return
-        }
+        let errors = AppDefinition.validate(manifest: manifest).errors
         #expect(
-            errors.errors.map(\.description) == [
+            errors.map(\.description) == [
                 "/app: expected a bundle identifier such as com.example.bank, found \"com..example\"",
                 "/developerMode: expected a boolean, found a string",
                 "/kinds/0/families/0: expected one of systemSmall, systemMedium, systemLarge, systemExtraLarge, "
@@ -139,7 +136,7 @@ struct KindDefinitionTests {
                 ["name": "Stocks", "placeholder": [:], "budget": ["minimum": 4]],
             ],
         ]
-        let app = try AppDefinition.validate(manifest: manifest).get()
+        let app = try #require(AppDefinition.validate(manifest: manifest).definition)
         #expect(app.name == "com.example.bank" && app.developerMode)
         #expect(app.kinds.map(\.name) == ["Weather", "Stocks"])
         #expect(app.kinds.map(\.providerURL) == ["http://weather.example", "https://bank.example/freshet"])
@@ -150,11 +147,8 @@ struct KindDefinitionTests {
             (["app": "a", "kinds": 1], "/kinds: expected an array, found a number"),
             (["app": "a"], "/kinds: required member \"kinds\" is missing"),
         ] as [(JSONValue, String)] {
-            guard case .failure(let errors) = AppDefinition.validate(manifest: json) else {
-                Issue.record("accepted \(json)")
-                continue
-            }
-            #expect(errors.description == message)
+            let errors = AppDefinition.validate(manifest: json).errors
+            #expect(errors.map(\.description) == [message])
         }
         for name in ["a", "com.example.bank", "com.Example-2.my_app"] {
             #expect(AppDefinition.isBundleIdentifier(name))
@@ -168,9 +162,9 @@ struct KindDefinitionTests {
         ("36h", 129_600_000, "36h"),
     ])
     func durations(text: String, milliseconds: Int, written: String) {
-        #expect(DurationText.parse(text) == .milliseconds(milliseconds))
-        #expect(DurationText.write(.milliseconds(milliseconds)) == written)
-        #expect(DurationText.parse(written) == .milliseconds(milliseconds))
+        #expect(Duration(text: text) == .milliseconds(milliseconds))
+        #expect(Duration.milliseconds(milliseconds).text == written)
+        #expect(Duration(text: written) == .milliseconds(milliseconds))
     }
 
     @Test(arguments: [
@@ -178,6 +172,6 @@ struct KindDefinitionTests {
         "9999999999999d", "99999999999999999999d",
     ])
     func badDurations(text: String) {
-        #expect(DurationText.parse(text) == nil)
+        #expect(Duration(text: text) == nil)
     }
 }

@@ -20,7 +20,7 @@ struct LifecycleTests {
 
     @Test func story() throws {
         let german = try WidgetEnvironment(locale: "de", timeZone: "UTC")
-        let (record, outcomes) = WidgetLifecycle.reduce(
+        let (record, outcomes) = WidgetRecord.reduce(
             nil,
             [
                 DatedChange(.configured(widget: "w", try Self.configuration("early")), 0),
@@ -62,11 +62,11 @@ struct LifecycleTests {
     func repeatedPlacement() throws {
         var repeated = try Self.placement("a")
         repeated.environment = WidgetEnvironment(reportedLocale: "?", timeZone: "Europe/Berlin")
-        let (record, _) = WidgetLifecycle.reduce(
+        let (record, _) = WidgetRecord.reduce(
             nil, [DatedChange(.placed(try Self.placement("a")), 1), DatedChange(.placed(repeated), 2)])
         #expect(record?.environment == WidgetEnvironment(storedLocale: "en", timeZone: "Europe/Berlin"))
         repeated.device = "other"
-        let (moved, _) = WidgetLifecycle.reduce(
+        let (moved, _) = WidgetRecord.reduce(
             nil, [DatedChange(.placed(try Self.placement("a")), 1), DatedChange(.placed(repeated), 2)])
         #expect(moved?.environment == WidgetEnvironment(storedLocale: "und", timeZone: "Europe/Berlin"))
     }
@@ -83,7 +83,7 @@ struct LifecycleTests {
             moves.append(move)
         }
         for move in moves {
-            guard case .changed(let next) = WidgetLifecycle.apply(.placed(move), at: Self.at(2), to: record) else {
+            guard case .changed(let next) = WidgetRecord.apply(.placed(move), at: Self.at(2), to: record) else {
                 Issue.record("\(move) is not a change")
                 continue
             }
@@ -119,12 +119,12 @@ struct LifecycleTests {
         for changes in sets {
             for order in Self.permutations(of: changes) {
                 count += 1
-                let (record, outcomes) = WidgetLifecycle.reduce(nil, order)
+                let (record, outcomes) = WidgetRecord.reduce(nil, order)
                 #expect(record == Self.expected(order))
                 // The result does not depend on how the log is split into batches.
                 for cut in 0...order.count {
-                    let first = WidgetLifecycle.reduce(nil, order[..<cut])
-                    let second = WidgetLifecycle.reduce(first.record, order[cut...])
+                    let first = WidgetRecord.reduce(nil, order[..<cut])
+                    let second = WidgetRecord.reduce(first.record, order[cut...])
                     #expect(second.record == record)
                     #expect(first.outcomes + second.outcomes == outcomes)
                 }
@@ -165,16 +165,16 @@ struct LifecycleTests {
 
     @Test("A removal before the placement is remembered, so an older placement has no effect")
     func removedFirst() throws {
-        let tombstone = try #require(WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(5), to: nil).record)
+        let tombstone = try #require(WidgetRecord.apply(.removed(widget: "w"), at: Self.at(5), to: nil).record)
         #expect(tombstone.isUnplaced && tombstone.removed)
         let placement = try Self.placement("a")
-        #expect(WidgetLifecycle.apply(.placed(placement), at: Self.at(4), to: tombstone) == .ignored(.older))
+        #expect(WidgetRecord.apply(.placed(placement), at: Self.at(4), to: tombstone) == .ignored(.older))
         #expect(
-            WidgetLifecycle.apply(.placed(placement), at: Self.at(5), to: tombstone)
+            WidgetRecord.apply(.placed(placement), at: Self.at(5), to: tombstone)
                 == .placed(WidgetRecord(placement, changedAt: Self.at(5))))
         let configured = WidgetChange.configured(widget: "w", try Self.configuration("b"))
-        #expect(WidgetLifecycle.apply(configured, at: Self.at(9), to: tombstone) == .ignored(.unknown))
-        #expect(WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(3), to: tombstone) == .ignored(.older))
+        #expect(WidgetRecord.apply(configured, at: Self.at(9), to: tombstone) == .ignored(.unknown))
+        #expect(WidgetRecord.apply(.removed(widget: "w"), at: Self.at(3), to: tombstone) == .ignored(.older))
     }
 
     @Test("A change on behalf of one user affects neither widgets nor tombstones of another user")
@@ -186,21 +186,21 @@ struct LifecycleTests {
         for change: WidgetChange in [
             .placed(foreign), .removed(widget: "w"), .configured(widget: "w", try Self.configuration("b")),
         ] {
-            #expect(WidgetLifecycle.apply(change, at: Self.at(9), to: record, limitedTo: "u2") == .ignored(.foreign))
-            #expect(WidgetLifecycle.apply(change, at: Self.at(9), to: record, limitedTo: "u").record != nil)
+            #expect(WidgetRecord.apply(change, at: Self.at(9), to: record, limitedTo: "u2") == .ignored(.foreign))
+            #expect(WidgetRecord.apply(change, at: Self.at(9), to: record, limitedTo: "u").record != nil)
         }
         let removal = WidgetChange.removed(widget: "w")
-        let tombstone = WidgetLifecycle.apply(removal, at: Self.at(5), to: nil, limitedTo: "u2").record
+        let tombstone = WidgetRecord.apply(removal, at: Self.at(5), to: nil, limitedTo: "u2").record
         let older = WidgetChange.placed(placement)
         #expect(
-            WidgetLifecycle.apply(older, at: Self.at(4), to: tombstone).record
+            WidgetRecord.apply(older, at: Self.at(4), to: tombstone).record
                 == WidgetRecord(placement, changedAt: Self.at(4)))
-        #expect(WidgetLifecycle.apply(.placed(foreign), at: Self.at(4), to: tombstone) == .ignored(.older))
+        #expect(WidgetRecord.apply(.placed(foreign), at: Self.at(4), to: tombstone) == .ignored(.older))
         // A removal for all users outlasts that of one user, in either order.
-        let all = WidgetLifecycle.apply(removal, at: Self.at(5), to: tombstone).record
-        #expect(WidgetLifecycle.apply(older, at: Self.at(4), to: all) == .ignored(.older))
-        for earlier in [all, WidgetLifecycle.apply(removal, at: Self.at(5), to: nil, limitedTo: "u").record] {
-            let later = WidgetLifecycle.apply(.removed(widget: "w"), at: Self.at(9), to: earlier, limitedTo: "u2")
+        let all = WidgetRecord.apply(removal, at: Self.at(5), to: tombstone).record
+        #expect(WidgetRecord.apply(older, at: Self.at(4), to: all) == .ignored(.older))
+        for earlier in [all, WidgetRecord.apply(removal, at: Self.at(5), to: nil, limitedTo: "u").record] {
+            let later = WidgetRecord.apply(.removed(widget: "w"), at: Self.at(9), to: earlier, limitedTo: "u2")
             #expect(later == .ignored(.foreign), "the earlier tombstone stays")
         }
     }
@@ -233,13 +233,13 @@ private struct DatedChange {
 
     func apply(to record: WidgetRecord?) -> WidgetOutcome {
         switch change {
-        case .widget(let change): WidgetLifecycle.apply(change, at: at, to: record)
-        case .environment(let environment): WidgetLifecycle.apply(environment, at: at, to: record)
+        case .widget(let change): WidgetRecord.apply(change, at: at, to: record)
+        case .environment(let environment): WidgetRecord.apply(environment, at: at, to: record)
         }
     }
 }
 
-extension WidgetLifecycle {
+extension WidgetRecord {
     /// Applies changes in log order and returns the widget and the outcome of each change.
     fileprivate static func reduce(
         _ record: WidgetRecord?, _ changes: some Sequence<DatedChange>

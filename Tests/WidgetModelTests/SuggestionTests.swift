@@ -10,6 +10,6 @@ struct SuggestionTests {
         ("timeouts", "timeout"), ("", nil),
     ])
     func suggests(name: String, expected: String?) {
-        #expect(Suggestion.closest(to: name, among: ["maxBatch", "families", "timeout"]) == expected)
+        #expect(name.closest(among: ["maxBatch", "families", "timeout"]) == expected)
     }
 }

@@ -15,3 +15,8 @@ func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 func time(_ text: String) -> Timestamp {
     Timestamp(rfc3339: text) ?? .distantPast
 }
+
+extension ProviderFailure {
+    /// An element that breaks the contract.
+    static func invalid(_ error: ModelError) -> ProviderFailure { ProviderFailure(.invalid, "\(error)") }
+}

@@ -38,7 +38,7 @@ struct Timeline {
     var lastEntryDate: Timestamp { entries[entries.count - 1].date }
 
     func entry(at time: Timestamp) throws -> Entry? {
-        try StoredEntries.current(in: json, at: time).map { try Entry(JSONValue.parse(Array($0))) }
+        try ParsedTimeline.currentEntry(in: json, at: time).map { try Entry(JSONValue.parse(Array($0))) }
     }
 }
 

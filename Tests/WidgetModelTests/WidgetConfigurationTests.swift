@@ -48,7 +48,7 @@ struct WidgetConfigurationTests {
         var generator = JSONGenerator(seed: 11)
         for _ in 0..<1000 {
             let flat = generator.flat()
-            guard !CanonicalJSON.containsNull(flat.canonicalBytes) else { continue }
+            guard !flat.canonicalBytes.hasEscapedNull else { continue }
             let one = try WidgetConfiguration(flat)
             let other = try WidgetConfiguration(generator.shuffled(flat))
             #expect(one == other)

@@ -30,7 +30,7 @@ struct HabitEvaluationTests {
     func seeds() {
         func times(_ seed: UInt64) -> [HalfHour] {
             var random = SeededGenerator(seed: seed)
-            return SyntheticPerson(.weekdays, random: &random).views.map(\.halfHour)
+            return HabitPopulation.weekdays.views(random: &random).map(\.halfHour)
         }
         #expect(times(1) == times(1) && times(1) != times(2))
     }

@@ -34,8 +34,8 @@ struct SimulationPropertyTests {
     private static func run(seed: UInt64, people: Int = 12, days: Int = 3) async throws -> Simulation<SyntheticSource> {
         var options = SimulationOptions(from: from, days: days)
         (options.seed, options.warmUpDays, options.keepsDecisions) = (seed, 0, true)
-        var population = Population(
-            Population.Options(people: people), of: apps, begin: options.begin, days: days, seed: seed)
+        options.people = people
+        var population = Population(of: apps, options)
         var simulation = Simulation(apps, options: options, source: SyntheticSource())
         try await simulation.run(&population)
         return simulation
@@ -48,7 +48,7 @@ struct SimulationPropertyTests {
             simulation.timelines.map { ($0.target.id, simulation.kinds[$0.kind].rules.budget) }
         ) { $1 }
         var spent: [TimelineID: [Timestamp]] = [:]
-        for decision in simulation.counts.budgetedFetches {
+        for decision in simulation.budgetedFetches {
             spent[decision.timeline, default: []].append(decision.time)
         }
         #expect(!spent.isEmpty)
@@ -64,7 +64,7 @@ struct SimulationPropertyTests {
     @Test("Every request is served, merged or deferred with a reason", arguments: 1...6)
     func requests(seed: UInt64) async throws {
         let simulation = try await Self.run(seed: seed)
-        for tally in simulation.counts.kinds where tally.requests > 0 {
+        for tally in simulation.report.kinds where tally.requests > 0 {
             #expect(
                 tally.deferrals.enumerated().allSatisfy { rule, count in
                     count == 0 || [.spacing, .budget, .backoff].contains(ReloadRule(rawValue: Int16(rule)))
@@ -87,17 +87,17 @@ struct SimulationPropertyTests {
         let first = try await Self.run(seed: 7)
         let second = try await Self.run(seed: 7)
         let other = try await Self.run(seed: 8)
-        #expect(first.counts.decisions == second.counts.decisions)
-        #expect(first.report(people: 12).json == second.report(people: 12).json)
-        #expect(first.counts.decisions != other.counts.decisions)
+        #expect(first.decisions == second.decisions)
+        #expect(first.report.json == second.report.json)
+        #expect(first.decisions != other.decisions)
     }
 
     @Test("Stacks turn, and the page shows every kind and provider")
     func page() async throws {
         let simulation = try await Self.run(seed: 3, people: 20, days: 5)
-        let report = simulation.report(people: 20)
-        #expect(report.stacks.stacks > 0 && report.stacks.wanted > 0)
-        let page = SimulationPage.html([("Simulation", report)])
+        let report = simulation.report
+        #expect(report.stacks > 0 && report.wanted > 0)
+        let page = SimulationReport.page([("Simulation", report)])
         for kind in report.kinds {
             #expect(page.contains(kind.name) && kind.views > 0 && kind.ages.p50 != nil, "\(kind)")
         }
@@ -123,7 +123,7 @@ struct SimulationPropertyTests {
         options.warmUpDays = 0
         var simulation = Simulation(apps, options: options, source: SyntheticSource())
         try await simulation.run(events.sorted { $0.time < $1.time })
-        return simulation.report(people: 0)
+        return simulation.report
     }
 
     @Test("Apps with equal names of kinds, users and widgets at one provider's URL are kept apart")

@@ -31,7 +31,7 @@ struct PlaceholderTests {
         _ claims: [ClaimedPlaceholder], _ store: TestStore, content: String? = #"{"a":1}"#
     ) async throws -> Int {
         try await store.pool.execute(
-            .finishPlaceholders(claims.map { PlaceholderResult($0, content: content, delay: .seconds(60)) }))
+            .finishPlaceholders(claims.map { (placeholder: $0, content: content, delay: .seconds(60)) }))
     }
 
     private func record(_ keys: [PlaceholderKey], _ store: TestStore) async throws -> Int {

@@ -78,7 +78,7 @@ struct RetireTests {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate"), .test("w3", user: "u2", kind: "DueDate")])
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            let time = WallClock.now() - .seconds(60)
+            let time = Timestamp.now() - .seconds(60)
             let arranged = [("u1", ["w1", "w2"]), ("u2", ["w3"])].map { user, widgets in
                 (
                     app: app, user: user, arrangement: StackArrangement(device: "d1", name: "home", widgets: widgets),

@@ -101,9 +101,9 @@ extension TestStore {
     }
 
     @discardableResult
-    func end(_ list: LeasedList, isCompared: Bool = true) async throws -> EndedList.Outcome? {
+    func end(_ list: LeasedList, isCompared: Bool = true) async throws -> ListEndOutcome? {
         let ends = [(hold: list.hold, isCompared: isCompared)]
-        return try await pool.query(.endLists(ends, worker: PostgresUUID(high: 1, low: 1))).first?.outcome
+        return try await pool.query(.endLists(ends, worker: 1)).first?.outcome
     }
 
     /// Removes widgets as ingest does.

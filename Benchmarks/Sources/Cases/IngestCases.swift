@@ -47,15 +47,14 @@ struct IngestCases {
     private static func batch(of topic: String, _ event: (Int) -> FreshetEvent) -> KafkaBatch {
         KafkaBatch(
             (0..<count).map { index in
-                let event = EventEncoder.encode(
-                    event(index), id: "load-\(index)", source: "/example/cards",
+                let event = event(index).encode(
+                    id: "load-\(index)", source: "/example/cards",
                     time: Timestamp(microseconds: 1_760_000_000_000_000 + Int64(index)))
-                return KafkaBatch.Placed(
-                    partition: Int32(index % 6), offset: Int64(index / 6),
-                    message: KafkaMessage(
-                        topic: topic, key: event.key, value: event.value,
-                        headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) },
-                        timestampMilliseconds: 1_760_000_000_000))
+                let message = KafkaMessage(
+                    topic: topic, partition: Int32(index % 6), key: event.key, value: event.value,
+                    headers: event.headers.map { KafkaHeader(name: $0.name, value: $0.value) },
+                    timestampMilliseconds: 1_760_000_000_000)
+                return (offset: Int64(index / 6), message: message)
             })
     }
 

@@ -7,7 +7,7 @@ import Logging
 /// ``ProducerLoop`` in the same order. librdkafka returns the messages, unsent, when it has accepted all of them.
 ///
 /// `@unchecked Sendable`: used by one run after the other.
-final class ProducerThread: @unchecked Sendable, ClientEvents {
+final class ProducerThread: @unchecked Sendable {
     private let client: ClientHandle
     private var topics = TopicHandles()
     private var slots = DeliverySlots()
@@ -29,7 +29,7 @@ final class ProducerThread: @unchecked Sendable, ClientEvents {
             pollsLogs: true, logger: Logger(label: "benchmarks") { _ in SwiftLogNoOpLogHandler() },
             operation: "make a producer")
         unsafe rd_kafka_set_log_queue(client.pointer, nil)
-        client.callbacks.owner = self
+        unsafe client.callbacks.onDelivery = { unsafe self.delivered($0) }
     }
 
     /// Sends messages; answers how many came to an end.
@@ -55,13 +55,11 @@ final class ProducerThread: @unchecked Sendable, ClientEvents {
         return bytesInFlight == 0 ? finished : 0
     }
 
-    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
+    private func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
         guard let slot = unsafe slots.remove(Int(bitPattern: message.pointee._private)) else { return }
         bytesInFlight -= slot.size
         // As if a broker had stored it.
         let outcome = unsafe SendBatch.Outcome.success(KafkaDelivery(partition: message.pointee.partition, offset: 1))
         if slot.batch.complete(slot.index, outcome) { finished = slot.batch.messages.count }
     }
-
-    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {}
 }

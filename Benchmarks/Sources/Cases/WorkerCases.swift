@@ -37,7 +37,7 @@ struct WorkerCases {
         let requested = ids.map { RequestedTimeline($0) }
         let response = try? ProviderResponse.parse(Self.answer(to: ids), requested: requested)
         return (response?.outcomes ?? []).compactMap { outcome in
-            if case .value(let parsed) = outcome { parsed.content } else { nil }
+            if case .success(let parsed) = outcome { parsed.content } else { nil }
         }
     }
 
@@ -48,7 +48,7 @@ struct WorkerCases {
         return MeasuredCase(name: "provider response parse", items: Self.count, expected: Self.count) {
             let response = try? ProviderResponse.parse(answer, requested: requested)
             return (response?.outcomes ?? []).count { outcome in
-                if case .value = outcome { true } else { false }
+                if case .success = outcome { true } else { false }
             }
         }
     }

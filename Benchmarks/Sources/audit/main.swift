@@ -29,7 +29,7 @@ struct AuditCost {
     let pool: PostgresPool
 
     func prepare() async throws {
-        _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
+        _ = try await PostgresMigrator(migrations: PostgresMigration.all).apply(on: pool)
         let store = WidgetStore(pool: pool)
         let kind = KindDefinition(name: "Kind", providerURL: "http://127.0.0.1:9", placeholder: [:])
         _ = try await store.apply([AppDefinition(name: Self.app, developerMode: true, kinds: [kind])], secrets: [:]) {

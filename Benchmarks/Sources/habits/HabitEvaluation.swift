@@ -67,20 +67,20 @@ struct HabitEvaluation: Sendable {
             ]
             for person in 0..<people {
                 var random = SeededGenerator(seed: seed &* 1_000_003 &+ UInt64(number * 1_000_000 + person))
-                Self.evaluate(SyntheticPerson(population, random: &random), &scores)
+                Self.evaluate(population, population.views(random: &random), &scores)
             }
             return (population, scores)
         }
     }
 
-    private static func evaluate(_ person: SyntheticPerson, _ scores: inout [Score]) {
-        let widgets = person.population.widgets
+    private static func evaluate(_ population: HabitPopulation, _ views: [SyntheticView], _ scores: inout [Score]) {
+        let widgets = population.widgets
         var predictors: [any HabitPredictor] = [
-            LearnedHabits(person.population), OneOnTop(widgets: widgets, followsViews: false),
+            LearnedHabits(population), OneOnTop(widgets: widgets, followsViews: false),
             OneOnTop(widgets: widgets, followsViews: true), TimeOfDayFrequency(widgets: widgets),
         ]
-        guard let first = person.views.first?.halfHour.day, let last = person.views.last?.halfHour.day else { return }
-        let byDay = Dictionary(grouping: person.views, by: \.halfHour.day)
+        guard let first = views.first?.halfHour.day, let last = views.last?.halfHour.day else { return }
+        let byDay = Dictionary(grouping: views, by: \.halfHour.day)
         for day in first...last {
             let views = byDay[day] ?? []
             let counts = day - first >= warmUp
@@ -95,7 +95,7 @@ struct HabitEvaluation: Sendable {
     }
 
     private static func calibrate(
-        _ score: inout Score, _ predictor: inout any HabitPredictor, day: Int, _ views: [SyntheticPerson.View]
+        _ score: inout Score, _ predictor: inout any HabitPredictor, day: Int, _ views: [SyntheticView]
     ) {
         guard score.calibration != nil else { return }
         for index in 0..<HalfHour.perDay {
@@ -109,7 +109,7 @@ struct HabitEvaluation: Sendable {
 }
 
 extension HabitEvaluation.Score {
-    fileprivate mutating func count(_ view: SyntheticPerson.View, _ weights: [Double]) {
+    fileprivate mutating func count(_ view: SyntheticView, _ weights: [Double]) {
         views += 1
         var best = 0
         for widget in weights.indices where weights[widget] > weights[best] { best = widget }
@@ -118,7 +118,7 @@ extension HabitEvaluation.Score {
 }
 /// A way to choose the widget on top of a stack.
 protocol HabitPredictor {
-    mutating func learn(_ view: SyntheticPerson.View)
+    mutating func learn(_ view: SyntheticView)
     /// Probability, or any other weight, that each widget of the stack is viewed in a half hour.
     mutating func weights(at halfHour: HalfHour) -> [Double]
 }
@@ -135,7 +135,7 @@ struct LearnedHabits: HabitPredictor {
         keys = (0..<population.widgets).flatMap { HabitKey.keys(kind: "\($0)", configuration: .empty, intent: nil) }
     }
 
-    mutating func learn(_ view: SyntheticPerson.View) {
+    mutating func learn(_ view: SyntheticView) {
         profiles = nil
         habits[view.widget % habits.count].learn([keys[view.widget]], at: view.halfHour)
     }
@@ -157,7 +157,7 @@ struct OneOnTop: HabitPredictor {
     let followsViews: Bool
     private(set) var top = 0
 
-    mutating func learn(_ view: SyntheticPerson.View) {
+    mutating func learn(_ view: SyntheticView) {
         if followsViews { top = view.widget }
     }
 
@@ -176,7 +176,7 @@ struct TimeOfDayFrequency: HabitPredictor {
         hours = [[Double]](repeating: all, count: HalfHour.perDay / 2)
     }
 
-    mutating func learn(_ view: SyntheticPerson.View) {
+    mutating func learn(_ view: SyntheticView) {
         if lastDay != view.halfHour.day { days += view.halfHour.day - (lastDay ?? view.halfHour.day - 1) }
         lastDay = view.halfHour.day
         hours[view.halfHour.index / 2][view.widget] += 1

@@ -40,7 +40,7 @@ struct StatementPasses {
 
     /// Registers the kinds, and inserts rendered timelines with a widget each.
     func fill() async throws {
-        _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
+        _ = try await PostgresMigrator(migrations: PostgresMigration.all).apply(on: pool)
         let store = WidgetStore(pool: pool)
         let definition = AppDefinition(
             name: Self.app, developerMode: true,
@@ -147,7 +147,7 @@ struct StatementPasses {
             }
             began = ContinuousClock.now
             let ends = claim.lists.map { (hold: $0.hold, isCompared: true) }
-            _ = try await connection.query(.endLists(ends, worker: PostgresUUID(high: 1, low: 1)))
+            _ = try await connection.query(.endLists(ends, worker: 1))
             spent.end += began.duration(to: .now)
         }
     }

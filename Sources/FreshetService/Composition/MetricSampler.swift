@@ -13,19 +13,20 @@ import WidgetStore
 extension MetricRegistry {
     /// The registry of a program, which libraries count in too. Called once in a process.
     package static func bootstrap(for settings: Settings) -> MetricRegistry {
-        let metrics = MetricRegistry(kinds: settings.metrics.kinds)
+        let metrics = MetricRegistry(kinds: settings.metricsKinds)
         MetricsSystem.bootstrap(metrics)
         InstrumentationSystem.bootstrap(TraceContextPropagator())
         return metrics
     }
 }
 
-/// Sets the gauges that are not counted where something happens: at a scrape those of this process's memory, and at an
-/// interval those of the database, with ingest's lag.
-///
-/// Each reading of the database is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading
-/// the previous figures remain, with their time.
-final class MetricSampler: Sendable {
+// Gauges that are not counted where something happens: at a scrape those of this process's memory, and at an interval
+// those of the database, with ingest's lag.
+//
+// Each reading of the database is bounded: rows are counted up to a limit, and ages are sampled. After a failed reading
+// the previous figures remain, with their time.
+
+extension FreshetNode {
     /// Largest number of rows that are counted over all kinds and lanes.
     private static let countedRows = 50_000
     /// Largest number of rows that are counted for one sort of waiting work.
@@ -33,39 +34,20 @@ final class MetricSampler: Sendable {
     /// Number of rows whose ages are sampled.
     private static let sampledRows = 20_000
 
-    private let wiring: FreshetNode.Wiring
-    private let metrics: MetricRegistry
-    private let pool: PostgresPool
-    private let ingest: IngestService?
-    private let failing = Mutex<Set<Sample>>([])
-
-    /// Readings, each independent of the others.
-    enum Sample: String, CaseIterable, Sendable {
-        case queues, ages, waiting, tables, snapshots, delivery, lag
-    }
-
-    init(wiring: FreshetNode.Wiring, ingest: IngestService?) {
-        self.wiring = wiring
-        (metrics, pool) = (wiring.metrics, wiring.pool)
-        self.ingest = ingest
-        metrics.buildInfo(FreshetNode.version, wiring.settings.role.rawValue).set(1)
-        metrics.samples.begin(Sample.allCases.map(\.rawValue), ["done", "failed"])
-    }
-
     // MARK: Memory
 
     /// Sets the gauges of this process's memory.
-    func readMemory() {
+    func readMemory(_ ingest: IngestService?) {
         let statistics = pool.statistics
         for (state, count) in [
             ("idle", statistics.idle), ("lent", statistics.lent), ("connecting", statistics.connecting),
             ("maximum", pool.configuration.maximumConnections),
         ] { metrics.poolConnections(state).set(count) }
         metrics.poolWaiting.set(statistics.waiting)
-        metrics.poolWaits.raise(to: Int64(statistics.waits.count))
-        metrics.poolTimeouts.raise(to: Int64(statistics.waits.timeouts))
-        metrics.poolWaitSeconds.raise(to: statistics.waits.time / .seconds(1))
-        metrics.unreadableKinds.set(wiring.directory.directory().unreadable.count)
+        metrics.poolWaits.raise(to: Int64(statistics.waits))
+        metrics.poolTimeouts.raise(to: Int64(statistics.timeouts))
+        metrics.poolWaitSeconds.raise(to: statistics.waitingTime / .seconds(1))
+        metrics.unreadableKinds.set(directory.directory().unreadable.count)
         guard let ingest else { return }
         metrics.ingestBlocked.set(ingest.status.blockedBy == nil ? 0 : 1)
         metrics.ingestHalted.set(ingest.halts.count)
@@ -75,59 +57,61 @@ final class MetricSampler: Sendable {
 
     // MARK: Database
 
-    var service: BackgroundService {
-        BackgroundService("sampler") { [self] in
+    private typealias Sample = (name: String, read: @Sendable () async throws -> Void)
+
+    /// Returns the service that reads the database for the metrics.
+    func sampler(_ ingest: IngestService?) -> BackgroundService {
+        func sample(_ name: String, _ read: @escaping @Sendable () async throws -> Void) -> Sample { (name, read) }
+        let samples = [
+            sample("queues", readQueues), sample("ages", readAges), sample("waiting", readWaiting),
+            sample("tables", readTables), sample("snapshots", readSnapshots), sample("delivery", readDelivery),
+            sample("lag") { await ingest?.sampleLag() },
+        ]
+        metrics.samples.begin(samples.map(\.name), ["done", "failed"])
+        return BackgroundService("sampler") { [self] in
+            var failing: Set<String> = []
             while true {
-                await PostgresPool.inBackground { await read() }
+                await PostgresPool.inBackground { await read(samples, failing: &failing) }
                 // Processes that start together read at different times.
-                try await Task.sleep(for: wiring.settings.metrics.interval * Double.random(in: 0.8...1.2))
+                try await Task.sleep(for: settings.metricsInterval * Double.random(in: 0.8...1.2))
             }
         }
     }
 
-    private func read() async {
-        for sample in Sample.allCases {
+    /// Reads one sample after the other, each independently.
+    ///
+    /// - Parameter failing: names of the samples whose last reading has failed.
+    private func read(_ samples: [Sample], failing: inout Set<String>) async {
+        for (name, read) in samples {
             let begun = ContinuousClock.now
             do {
-                try await read(sample)
-                metrics.samples(sample.rawValue, "done").increment()
-                metrics.sampleSeconds(sample.rawValue).set(begun.duration(to: .now) / .seconds(1))
-                metrics.sampleTime(sample.rawValue).set(Date().timeIntervalSince1970.rounded())
-                failing.withLock { _ = $0.remove(sample) }
+                try await read()
+                metrics.samples(name, "done").increment()
+                metrics.sampleSeconds(name).set(begun.duration(to: .now) / .seconds(1))
+                metrics.sampleTime(name).set(Date().timeIntervalSince1970.rounded())
+                failing.remove(name)
             } catch {
                 guard !Task.isCancelled else { return }
-                metrics.samples(sample.rawValue, "failed").increment()
+                metrics.samples(name, "failed").increment()
                 // Logged once per outage, not at every interval.
-                if failing.withLock({ $0.insert(sample).inserted }) {
-                    wiring.logger.warning(
-                        "cannot read for the metrics",
-                        metadata: ["sample": "\(sample.rawValue)", "error": "\(error)"])
+                if failing.insert(name).inserted {
+                    logger.warning("cannot read for the metrics", metadata: ["sample": "\(name)", "error": "\(error)"])
                 }
             }
         }
     }
 
-    private func read(_ sample: Sample) async throws {
-        switch sample {
-        case .queues: try await readQueues()
-        case .ages: try await readAges()
-        case .waiting: try await readWaiting()
-        case .tables: try await readTables()
-        case .snapshots:
-            if let oldest = try await pool.query(.oldestSnapshot()).first {
-                metrics.xminAge.set(Double(oldest.transactions))
-                metrics.xminSeconds.set(oldest.seconds)
-            }
-        case .delivery: try await readDelivery()
-        case .lag: await ingest?.sampleLag()
-        }
+    private func readSnapshots() async throws {
+        guard let oldest = try await pool.query(.oldestSnapshot()).first else { return }
+        metrics.xminAge.set(Double(oldest.transactions))
+        metrics.xminSeconds.set(oldest.seconds)
     }
 
     private func readQueues() async throws {
         // The directory supplies the names.
-        let known = try await wiring.directory.directory(maximumAge: .seconds(60))
+        let known = try await directory.directory(maximumAge: .seconds(60))
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
-        let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: wiring.settings.metrics.overdueAfter))
+        let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.metricsOverdueAfter))
         for lane in ReloadLane.allCases {
             let rows = rows.filter { $0.lane == lane }
             metrics.readyLists(lane.name).set(rows.reduce(0) { $0 + $1.lists })
@@ -139,7 +123,7 @@ final class MetricSampler: Sendable {
     }
 
     private func readAges() async throws {
-        let known = try await wiring.directory.directory(maximumAge: .seconds(60))
+        let known = try await directory.directory(maximumAge: .seconds(60))
         let estimate = try await pool.query(Statements.timelineEstimate()).first ?? 0
         let rows = try await pool.query(.timelineAges(rows: Self.sampledRows, of: estimate))
         set(
@@ -178,8 +162,8 @@ final class MetricSampler: Sendable {
         let failing = try await pool.query(.failingWebhooks())
         metrics.webhooks("failing").set(failing.count { $0.disabledAt == nil })
         metrics.webhooks("disabled").set(failing.count { $0.disabledAt != nil })
-        let known = try await wiring.directory.directory(maximumAge: .seconds(60))
-        let objectives = FreshnessObjectives(general: wiring.settings.delivery.objective, kinds: known.kinds.values)
+        let known = try await directory.directory(maximumAge: .seconds(60))
+        let objectives = FreshnessObjectives(general: settings.delivery.objective, kinds: known.kinds.values)
         var rows: [(window: String, totals: DeliveryTotals)] = []
         for hours in [1, 6] {
             rows += try await pool.query(

@@ -53,13 +53,13 @@ struct LocatedYAML {
         switch error as? YamlError {
         case .scanner(let context, let message, let mark, _)?, .parser(let context, let message, let mark, _)?,
             .composer(let context, let message, let mark, _)?:
-            problem.mark = SourceMark(line: mark.line, column: mark.column)
+            problem.mark = (mark.line, mark.column)
             let situation = (context?.text).map { " \($0)" } ?? ""
             problem.message = "invalid YAML\(situation): \(message)"
         case .reader(let message, let offset, _, _)?:
             problem.message = "invalid YAML: \(message)" + (offset.map { " at byte \($0)" } ?? "")
         case .duplicatedKeysInMapping(let keys, let context)?:
-            problem.mark = SourceMark(line: context.mark.line, column: context.mark.column)
+            problem.mark = (context.mark.line, context.mark.column)
             let names = keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
             problem.message = "duplicate key \(names)"
             problem.expectation = "every key once"
@@ -73,18 +73,18 @@ struct LocatedYAML {
     /// If there is none, the places are those of the innermost value on the way to it.
     func place(of tokens: [String]) -> (key: SourceMark, value: SourceMark, path: String) {
         var node: Node? = root
-        var (key, value, path) = (SourceMark(root), SourceMark(root), "")
+        var (key, value, path) = (root.place, root.place, "")
         for token in tokens {
             switch node {
             case .sequence(let items)?:
                 path += "[\(token)]"
                 node = Int(token).flatMap { items.indices.contains($0) ? items[$0] : nil }
-                if let node { (key, value) = (SourceMark(node), SourceMark(node)) }
+                if let node { (key, value) = (node.place, node.place) }
             case .mapping(let members)?:
                 path += path.isEmpty ? token : ".\(token)"
                 let member = members.first { $0.key.scalar?.string == token }
                 node = member?.value
-                if let member { (key, value) = (SourceMark(member.key), SourceMark(member.value)) }
+                if let member { (key, value) = (member.key.place, member.value.place) }
             default:
                 path += ".\(token)"
                 node = nil
@@ -95,30 +95,21 @@ struct LocatedYAML {
 }
 
 /// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
-package struct SourceMark: Hashable, Comparable, Sendable {
-    package var line: Int
-    var column: Int
+package typealias SourceMark = (line: Int, column: Int)
 
-    package static func < (left: SourceMark, right: SourceMark) -> Bool {
-        (left.line, left.column) < (right.line, right.column)
-    }
-}
-
-extension SourceMark {
-    fileprivate init(_ node: Node) {
-        self.init(line: node.mark?.line ?? 1, column: node.mark?.column ?? 1)
-    }
+extension Node {
+    fileprivate var place: SourceMark { (mark?.line ?? 1, mark?.column ?? 1) }
 }
 
 /// An error in a file, with its place.
-package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
+package struct FileProblem: Error, Sendable, CustomStringConvertible {
     var file: String
     /// Nil for the file as a whole.
     package var mark: SourceMark?
     /// `kinds[1].maxBatch`; empty for the document itself.
     var path = ""
     package var message: String
-    var expectation: String?
+    package var expectation: String?
 
     /// `kinds.yaml:12:15: kinds[1].maxBatch: 0 is out of range; expected 1 to 1000`
     package var description: String {
@@ -135,22 +126,22 @@ package struct FileProblem: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-package enum YAMLText {
+extension JSONValue {
     /// The value as YAML, with its members in their order.
-    package static func write(_ value: JSONValue) throws -> String {
-        try Yams.serialize(node: node(value), width: -1, allowUnicode: true)
+    package func yaml() throws -> String {
+        try Yams.serialize(node: node, width: -1, allowUnicode: true)
     }
 
-    private static func node(_ value: JSONValue) -> Node {
-        switch value {
+    private var node: Node {
+        switch self {
         case .null: Node("null")
         case .bool(let flag): Node(flag ? "true" : "false")
         case .number(let number): Node(number.text)
         // In quotes where it would be read as another type.
         case .string(let text): (try? text.represented()) ?? Node(text)
-        case .array(let elements): Node(elements.map(node))
+        case .array(let elements): Node(elements.map(\.node))
         case .object(let object):
-            Node(object.members.map { (Node($0.key, Tag(.str)), node($0.value)) })
+            Node(object.members.map { (Node($0.key, Tag(.str)), $0.value.node) })
         }
     }
 }
@@ -209,7 +200,7 @@ private struct NodeConverter {
                 continue
             }
             if let value = convert(valueNode, path: memberPath, depth: depth + 1) {
-                members.append(JSONObject.Member(key: key, value: value))
+                members.append((key: key, value: value))
             }
         }
         return .object(JSONObject(members))
@@ -252,6 +243,6 @@ private struct NodeConverter {
 
     private mutating func report(_ node: Node, _ path: String, _ message: String, _ expectation: String? = nil) {
         problems.append(
-            FileProblem(file: file, mark: SourceMark(node), path: path, message: message, expectation: expectation))
+            FileProblem(file: file, mark: node.place, path: path, message: message, expectation: expectation))
     }
 }

@@ -3,14 +3,10 @@ import JSON
 import WidgetAPI
 package import WidgetModel
 
-/// A manifest: one app with its kinds per YAML document.
+/// An app with its kinds, which is a YAML document of a manifest.
 package struct Manifest: Sendable {
-    package var apps: [App]
-
-    package struct App: Sendable {
-        package var definition: AppDefinition
-        package var signingSecret: SigningSecret?
-    }
+    package var definition: AppDefinition
+    package var signingSecret: SigningSecret?
 }
 
 /// All problems of a manifest, in the order of the file.
@@ -18,10 +14,10 @@ package struct ManifestError: Error, Sendable, CustomStringConvertible {
     package let problems: [FileProblem]
 
     package init(problems: [FileProblem]) {
-        let start = SourceMark(line: 0, column: 0)
-        self.problems = problems.enumerated()
-            .sorted { ($0.element.mark ?? start, $0.offset) < ($1.element.mark ?? start, $1.offset) }
-            .map(\.element)
+        self.problems = problems.enumerated().sorted { left, right in
+            let (one, other) = (left.element.mark ?? (0, 0), right.element.mark ?? (0, 0))
+            return (one.line, one.column, left.offset) < (other.line, other.column, right.offset)
+        }.map(\.element)
     }
 
     package var description: String {
@@ -30,13 +26,13 @@ package struct ManifestError: Error, Sendable, CustomStringConvertible {
 }
 
 extension Manifest {
-    /// Reads and checks the manifest at `path`; blocks while it reads.
+    /// Reads and checks the manifest of apps at `path`; blocks while it reads.
     ///
     /// - Parameter environment: variables with signing secrets.
-    package static func read(path: String, environment: [String: String]) throws(ManifestError) -> Manifest {
+    package static func read(path: String, environment: [String: String]) throws(ManifestError) -> [Manifest] {
         let text: String
         do {
-            text = try BoundedFile.read(path: path, maximumBytes: LocatedYAML.maximumBytes)
+            text = try String(file: path, maximumBytes: LocatedYAML.maximumBytes)
         } catch {
             throw ManifestError(problems: [FileProblem(file: path, message: error.message)])
         }
@@ -48,94 +44,121 @@ extension Manifest {
     package static func read(
         text: String, file: String, folder: String = ".", environment: [String: String] = [:],
         followsSecrets: Bool = true
-    ) throws(ManifestError) -> Manifest {
+    ) throws(ManifestError) -> [Manifest] {
         let yaml = LocatedYAML.read(text, file: file)
-        var reader = ManifestReader(
-            file: file, folder: folder, environment: environment, followsSecrets: followsSecrets)
-        let apps = reader.apps(yaml.documents)
-        var problems = yaml.problems + reader.problems
+        var problems = yaml.problems
+        func report(
+            _ document: LocatedYAML, _ tokens: [String], _ message: String, expected: String? = nil, atKey: Bool = false
+        ) {
+            let (key, value, path) = document.place(of: tokens)
+            problems.append(
+                FileProblem(
+                    file: file, mark: atKey ? key : value, path: path, message: message, expectation: expected))
+        }
+        var manifests: [Manifest] = []
+        var lines: [String: Int] = [:]
+        // A trailing `---` leaves an empty document.
+        for document in yaml.documents where document.json != .null || yaml.documents.count == 1 {
+            var secret: SigningSecret?
+            do throws(FileProblem) {
+                secret = try SigningSecret(
+                    named: document.json["signingSecret"], environment: environment, folder: folder,
+                    isFollowed: followsSecrets)
+            } catch {
+                report(document, ["signingSecret"], error.message, expected: error.expectation)
+            }
+            // The model has the rules; here its errors get their lines.
+            let (validated, errors) = AppDefinition.validate(manifest: document.json)
+            for error in errors {
+                report(document, JSONPointer(error.pointer)?.tokens ?? [], error.message, atKey: true)
+            }
+            guard let definition = validated else { continue }
+            if let first = lines[definition.name] {
+                report(
+                    document, ["app"], "\"\(definition.name)\" is already declared at line \(first)",
+                    expected: "one document for each app", atKey: true)
+            } else {
+                lines[definition.name] = document.place(of: []).key.line
+                manifests.append(Manifest(definition: definition, signingSecret: secret))
+            }
+        }
         if yaml.documents.isEmpty, problems.isEmpty {
             problems.append(
                 FileProblem(file: file, message: "the file is empty", expectation: "a mapping with app and kinds"))
         }
         guard problems.isEmpty else { throw ManifestError(problems: problems) }
-        return Manifest(apps: apps)
+        return manifests
     }
 }
 
-/// Turns the documents of a manifest into definitions and collects all errors.
-///
-/// ``AppDefinition/validate(manifest:)`` has the rules; the reader adds the lines to its errors.
-struct ManifestReader {
-    let file: String
-    let folder: String
-    let environment: [String: String]
-    var followsSecrets = true
-    private(set) var problems: [FileProblem] = []
-
-    /// The apps that could be read. Use them only if no problem was found.
-    mutating func apps(_ documents: [LocatedYAML]) -> [Manifest.App] {
-        var apps: [Manifest.App] = []
-        var lines: [String: Int] = [:]
-        for document in documents {
-            // A trailing `---` leaves an empty document.
-            if document.json == .null, documents.count > 1 { continue }
-            guard let app = app(document) else { continue }
-            let (name, mark) = (app.definition.name, document.place(of: []).key)
-            if let first = lines[name] {
-                report(
-                    mark, "app", "\"\(name)\" is already declared at line \(first)",
-                    expected: "one document for each app")
-                continue
-            }
-            lines[name] = mark.line
-            apps.append(app)
-        }
-        return apps
-    }
-
-    private mutating func app(_ document: LocatedYAML) -> Manifest.App? {
-        let secret = signingSecret(document)
-        switch AppDefinition.validate(manifest: document.json) {
-        case .success(let definition):
-            return Manifest.App(definition: definition, signingSecret: secret)
-        case .failure(let errors):
-            for error in errors.errors {
-                let place = document.place(of: JSONPointer(error.pointer)?.tokens ?? [])
-                report(place.key, place.path, error.message)
-            }
-            return nil
-        }
-    }
-
-    private mutating func signingSecret(_ document: LocatedYAML) -> SigningSecret? {
-        guard let value = document.json["signingSecret"], value != .null else { return nil }
-        let path = "signingSecret"
-        let mark = document.place(of: [path]).value
+extension SigningSecret {
+    /// Reads the secret whose place a manifest names; nil if it names none, or if the place is not followed.
+    ///
+    /// - Throws: a problem, which does not contain the secret.
+    fileprivate init?(
+        named value: JSONValue?, environment: [String: String], folder: String, isFollowed: Bool
+    ) throws(FileProblem) {
+        guard let value, value != .null else { return nil }
         let expected = "{environment: NAME} or {file: path}"
         guard let members = value.objectValue?.members else {
             // The value may be the secret itself, which must not be repeated in a message.
-            report(mark, path, "the secret itself does not belong in a manifest", expected: expected)
-            return nil
+            throw FileProblem(
+                file: "", message: "the secret itself does not belong in a manifest", expectation: expected)
         }
-        let reference: SigningSecretReference
         switch (members.count, members.first?.key, members.first?.value) {
-        case (1, "environment", .string(let name)): reference = .environment(name)
-        case (1, "file", .string(let file)): reference = .file(file)
+        case (1, "environment", .string(let name)):
+            guard isFollowed else { return nil }
+            try self.init(variable: name, of: environment)
+        case (1, "file", .string(let file)):
+            guard isFollowed else { return nil }
+            try self.init(file: file, in: folder)
         default:
-            report(mark, path, "does not name exactly one place", expected: expected)
-            return nil
-        }
-        guard followsSecrets else { return nil }
-        do throws(SigningSecretReference.Unresolved) {
-            return try reference.resolve(environment: environment, folder: folder)
-        } catch {
-            report(mark, path, error.message, expected: error.expectation)
-            return nil
+            throw FileProblem(file: "", message: "does not name exactly one place", expectation: expected)
         }
     }
 
-    private mutating func report(_ mark: SourceMark, _ path: String, _ message: String, expected: String? = nil) {
-        problems.append(FileProblem(file: file, mark: mark, path: path, message: message, expectation: expected))
+    /// Reads the secret in an environment variable.
+    ///
+    /// - Throws: a problem, which does not contain the secret.
+    init(variable name: String, of environment: [String: String]) throws(FileProblem) {
+        let place = "the environment variable \(name)"
+        guard let text = environment[name], !text.isEmpty else {
+            throw FileProblem(file: name, message: "\(place) is not set", expectation: SigningSecret.form)
+        }
+        try self.init(text, in: place, named: name)
+    }
+
+    /// Reads the secret in a file. Relative paths start at `folder`.
+    ///
+    /// - Throws: a problem, which does not contain the secret.
+    package init(file path: String, in folder: String) throws(FileProblem) {
+        let url = URL(fileURLWithPath: path, relativeTo: URL(fileURLWithPath: folder, isDirectory: true))
+        let text: String
+        do throws(CommandFailure) {
+            text = try String(file: url.path, maximumBytes: 4096)
+        } catch {
+            throw FileProblem(file: path, message: error.message)
+        }
+        try self.init(text, in: "the file \(path)", named: path)
+    }
+
+    private init(_ text: String, in place: String, named name: String) throws(FileProblem) {
+        guard let secret = SigningSecret(text) else {
+            throw FileProblem(file: name, message: "\(place) holds no signing secret", expectation: SigningSecret.form)
+        }
+        self = secret
+    }
+}
+
+extension Manifest {
+    /// Reads the definitions of a manifest that is compared and not applied.
+    ///
+    /// References to secrets are not followed, so that nobody can find out whether a file or a variable exists.
+    static func definitions(of text: String) throws -> [AppDefinition] {
+        // Nested aliases grow exponentially, and as keys of mappings they are compared before any limit applies.
+        guard !text.contains(/(^|[\s\[{,:\-])&\S/) else {
+            throw ModelError(message: "the manifest has anchors (&name), which are not read here")
+        }
+        return try read(text: text, file: "manifest", followsSecrets: false).map(\.definition)
     }
 }

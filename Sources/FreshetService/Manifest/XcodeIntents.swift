@@ -4,17 +4,7 @@ package import WidgetModel
 
 /// Intents of an Xcode intent definition file (`.intentdefinition`, a property list).
 package struct XcodeIntents {
-    package struct Intent: Sendable {
-        package let name: String
-        package let definition: IntentDefinition
-    }
-
-    /// A file that is no intent definition.
-    package struct Unreadable: Error, CustomStringConvertible {
-        package let description: String
-    }
-
-    package private(set) var intents: [Intent] = []
+    package private(set) var intents: [(name: String, definition: IntentDefinition)] = []
     /// Parts of the file without an equivalent, each with its place.
     package private(set) var notices: [String] = []
 
@@ -30,20 +20,21 @@ package struct XcodeIntents {
         ["kinds": .array(intents.map { ["name": .string($0.name), "intent": $0.definition.json()] })]
     }
 
+    /// - Throws: a failure for a file that is no intent definition.
     /// - Parameters:
     ///   - data: content of the file.
     ///   - strings: content of its `Intents.strings` files, by locale.
-    package init(_ data: [UInt8], strings: [String: [UInt8]] = [:]) throws(Unreadable) {
+    package init(_ data: [UInt8], strings: [String: [UInt8]] = [:]) throws(CommandFailure) {
         var translations: [String: [String: String]] = [:]
         for (locale, data) in strings {
             guard let table = Self.propertyList(data) as? [String: String] else {
-                throw Unreadable(description: "the strings of \(locale) are no table of texts")
+                throw CommandFailure(.failure, "the strings of \(locale) are no table of texts")
             }
             translations[locale] = table
         }
         self.translations = translations
         guard let root = Self.propertyList(data) as? [String: Any], root["INIntents"] != nil else {
-            throw Unreadable(description: "no intent definition: expected a property list with INIntents")
+            throw CommandFailure(.failure, "no intent definition: expected a property list with INIntents")
         }
         let file = Entry(root)
         for enumeration in file.entries("INEnums") {
@@ -82,13 +73,11 @@ package struct XcodeIntents {
             isEligibleForSuggestions: !entry.flag("INIntentIneligibleForSuggestions"), parameters: parameters,
             supportedCombinations: combinations.sorted().map { $0.split(separator: ",").map(String.init) }
                 .filter { !$0.isEmpty && $0.allSatisfy(names.contains) },
-            localizations: LocalizedTexts(localizations))
-        intents.append(Intent(name: name, definition: definition))
+            localizations: localizations)
+        intents.append((name, definition))
         // Xcode allows more than a manifest does.
         let kind = KindDefinition(name: name, providerURL: "https://localhost", placeholder: [:], intent: definition)
-        if case .failure(let errors) = KindDefinition.validate(kind.json()) {
-            notices += errors.errors.map { "\(name): \($0)" }
-        }
+        notices += KindDefinition.validate(kind.json()).errors.map { "\(name): \($0)" }
     }
 
     private mutating func parameter(_ entry: Entry, of intent: String) -> IntentParameter? {

@@ -3,10 +3,11 @@ import Foundation
 import JSON
 import KafkaClient
 package import Logging
+import PostgresClient
 package import ServiceLifecycle
-import Synchronization
 import UnixSignals
 import WidgetModel
+import WidgetStore
 
 /// The main function of `freshet` and `freshet-load`, and the only place where errors become messages and exit
 /// statuses.
@@ -14,7 +15,7 @@ package enum Program {
     /// Runs the command that the arguments name, and ends the process.
     package static func main(_ root: any AsyncParsableCommand.Type) async -> Never {
         let process = ProcessInfo.processInfo
-        HeapArenas.limit(processors: process.activeProcessorCount, environment: process.environment)
+        limitHeapArenas(processors: process.activeProcessorCount, environment: process.environment)
         var failing: any ParsableCommand.Type = root
         do {
             var command = try await root.asyncParseAsRoot()
@@ -57,51 +58,66 @@ package enum Program {
     package static func run(_ services: [any Service], logger: Logger) async throws {
         // A closed output pipe must not end the process.
         signal(SIGPIPE, SIG_IGN)
-        let signals = SignalService(logger: logger)
-        var configuration = ServiceGroupConfiguration.ofFreshet(services, logger: logger)
-        // First in the group, and therefore the last to stop.
-        configuration.services.insert(.init(service: signals, failureTerminationBehavior: .cancelGroup), at: 0)
-        let group = ServiceGroup(configuration: configuration)
-        signals.group.withLock { $0 = group }
-        try await group.run()
-    }
-}
-
-private final class SignalService: Service {
-    let group = Mutex<ServiceGroup?>(nil)
-    private let logger: Logger
-
-    init(logger: Logger) {
-        self.logger = logger
-    }
-
-    func run() async throws {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
-        try await cancelWhenGracefulShutdown { [self] in
-            var isStopping = false
-            for await signal in signals {
-                guard !isStopping else {
-                    logger.warning("stopping at once", metadata: ["signal": "\(signal)"])
-                    throw CommandFailure(.failure, "stopped before everything was done")
+        let group = ServiceGroup(configuration: .ofFreshet(services, logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                var isStopping = false
+                for await signal in signals {
+                    guard !isStopping else {
+                        logger.warning("stopping at once", metadata: ["signal": "\(signal)"])
+                        throw CommandFailure(.failure, "stopped before everything was done")
+                    }
+                    isStopping = true
+                    logger.notice("stopping: another signal stops at once", metadata: ["signal": "\(signal)"])
+                    await group.triggerGracefulShutdown()
                 }
-                isStopping = true
-                logger.notice("stopping: another signal stops at once", metadata: ["signal": "\(signal)"])
-                await group.withLock { $0 }?.triggerGracefulShutdown()
             }
+            // The watch for signals ends with the services, and the services with its error.
+            for try await _ in tasks { tasks.cancelAll() }
         }
     }
 }
 
-/// Outcome of a run that checks itself.
-package final class RunOutcome: Sendable {
-    private let state = Mutex<Int?>(nil)
+extension CommandFailure {
+    /// The failure for an error; nil for errors that the argument parser reports.
+    init?(explaining error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case let error as ManifestError:
+            self.init(.failure, "the manifest cannot be used:\n\(error)", problems: error.problems.map(\.json))
+        case let error as KindConflict: self.init(.failure, "\(error)")
+        case let error as PostgresError: self.init(error)
+        case let error as KafkaError: self.init(error)
+        case is CancellationError: self.init(.failure, "interrupted")
+        case is ExitCode, is ValidationError, is CleanExit: return nil
+        default:
+            // The parser's own errors are not public.
+            guard SettingsOptions.exitCode(for: error) == .failure else { return nil }
+            self.init(.failure, "\(error)")
+        }
+    }
 
-    package init() {}
+    private init(_ error: PostgresError) {
+        let advice = error.hint.map { "; \($0)" } ?? ""
+        switch error.kind {
+        case .configuration: self.init(.configuration, "postgres.url: \(error.message)\(advice)")
+        case .connection, .poolTimeout:
+            self.init(.unavailable, "PostgreSQL cannot be reached (postgres.url): \(error.message)")
+        case .migration: self.init(.configuration, error.message + advice)
+        case .server where error.isRetriable && error.sqlState?.hasPrefix("57P") == true:
+            self.init(.unavailable, "PostgreSQL does not take connections: \(error.message)")
+        default: self.init(.failure, "\(error)")
+        }
+    }
 
-    /// Number of failed checks; nil until the run is complete.
-    package var lost: Int? { state.withLock { $0 } }
-
-    package func end(lost: Int) {
-        state.withLock { $0 = lost }
+    private init(_ error: KafkaError) {
+        switch error.code {
+        case .invalidConfiguration: self.init(.configuration, "kafka.properties: \(error.message)")
+        case .messageTimedOut, .timedOut:
+            self.init(.unavailable, "Kafka cannot be reached (kafka.bootstrapServers): \(error)")
+        default: self.init(error.isRetriable ? .unavailable : .failure, "\(error)")
+        }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 package import JSON
 package import Logging
 package import PostgresClient
-import WidgetModel
+package import WidgetModel
 package import WidgetStore
 
 /// Sources of a command's settings.
@@ -34,7 +34,7 @@ package struct SettingsOptions: ParsableArguments {
     ///   - required: settings that the command needs.
     package func load(
         options: [String: String] = [:], requiring required: [String] = []
-    ) throws(SettingsError) -> LoadedSettings {
+    ) throws(CommandFailure) -> LoadedSettings {
         let loaded = try read(options: options, requiring: required).checked()
         for warning in loaded.warnings { Terminal.complain("warning: \(warning)") }
         return loaded
@@ -48,7 +48,7 @@ package struct SettingsOptions: ParsableArguments {
             flags[String(parts[0])] = String(parts[1])
         }
         flags.merge(options) { $1 }
-        return Settings.read(flags: flags, configurationFile: config, requiring: required)
+        return LoadedSettings(flags: flags, configurationFile: config, requiring: required)
     }
 }
 
@@ -80,7 +80,7 @@ extension SettingsOptions {
         _ body: (WidgetStore, Settings) async throws -> Value
     ) async throws -> Value {
         try await withPool { pool, settings in
-            try await SchemaCheck.require(on: pool)
+            try await pool.requireMigrations()
             return try await body(WidgetStore(pool: pool), settings)
         }
     }
@@ -99,7 +99,7 @@ extension Settings {
     package func withPool<Value: Sendable>(_ body: (PostgresPool) async throws -> Value) async throws -> Value {
         var configuration = try postgresConfiguration()
         configuration.maximumConnections = min(configuration.maximumConnections, 2)
-        return try await PostgresPool.with(configuration, logger: LogSettings.ofCommands, body)
+        return try await PostgresPool.with(configuration, logger: .ofCommands, body)
     }
 }
 
@@ -117,5 +117,54 @@ extension PostgresPool {
             await pool.shutdown()
             throw error
         }
+    }
+}
+
+/// Conversions of options' values.
+package enum OptionText {
+    @Sendable package static func time(_ text: String) throws -> Timestamp {
+        guard let time = Timestamp(rfc3339: text) else {
+            throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
+        }
+        return time
+    }
+
+    /// A number of a range.
+    package static func number<Number: LosslessStringConvertible & Comparable & Sendable>(
+        _ range: ClosedRange<Number>
+    ) -> @Sendable (String) throws -> Number {
+        { text in
+            guard let number = Number(text), range.contains(number) else {
+                throw ValidationError("expected \(range.lowerBound) to \(range.upperBound)")
+            }
+            return number
+        }
+    }
+
+    @Sendable package static func identifier(_ text: String) throws -> String {
+        if let problem = Text.identifierProblem(text) { throw ValidationError(problem) }
+        return text
+    }
+
+    @Sendable package static func family(_ text: String) throws -> WidgetFamily {
+        guard let family = WidgetFamily(name: text) else {
+            throw ValidationError("expected one of " + WidgetFamily.allCases.map(\.name).joined(separator: ", "))
+        }
+        return family
+    }
+
+    @Sendable package static func configuration(_ text: String) throws -> WidgetConfiguration {
+        do throws(ModelError) {
+            return try WidgetConfiguration(json: Array(text.utf8))
+        } catch {
+            throw ValidationError("\(error.pointer): \(error.message); expected a flat JSON object")
+        }
+    }
+
+    @Sendable package static func duration(_ text: String) throws -> Duration {
+        guard let duration = Duration(text: text) else {
+            throw ValidationError("\(Text.quoted(text)): expected \(Duration.textForm)")
+        }
+        return duration
     }
 }

@@ -1,14 +1,17 @@
 package import Logging
+package import PostgresClient
 package import ReloadIngest
 package import ReloadWorkers
 package import WidgetAPI
 package import WidgetDelivery
+import WidgetEvents
 package import WidgetModel
 
 /// The settings, with defaults for production. ``SettingKey/all`` describes each.
 package struct Settings: Sendable {
     package var role = ProcessRole.all
-    package var postgres = PostgresSettings()
+    /// PostgreSQL; the URL may hold a password.
+    @Redacted package var postgres = PostgresConfiguration(connectionString: "")
     package var kafka = KafkaSettings()
     package var topics = TopicSettings()
     /// Settings of ingest and of dead letters; the topics and the group are those of the other settings.
@@ -24,11 +27,33 @@ package struct Settings: Sendable {
     package var providers = ProviderSettings()
     package var api = APIConfiguration()
     package var console = ConsoleSettings()
-    package var health = HealthSettings()
-    package var metrics = MetricsSettings()
-    package var log = LogSettings()
+    package var healthHost = "127.0.0.1"
+    package var healthPort: Int?
+    package var metricsInterval = Duration.seconds(15)
+    package var metricsKinds = 100
+    package var metricsOverdueAfter = Duration.seconds(10)
+    package var logLevel = Logger.Level.info
+    package var logFormat = LogFormat.text
     /// Description of the environment's variables that ask for a proxy; nil without any. No HTTP client is made then.
     package var proxyProblem: String?
+
+    /// Description of the variables that ask for an HTTP proxy; nil if there are none, or if `NO_PROXY` exempts everything.
+    ///
+    /// Freshet does not use a proxy: it checks the address of each connection to a provider or webhook, which a proxy
+    /// would hide. With such a variable no process and no command makes requests, since they would pass by the proxy that
+    /// the operator demands.
+    package static func proxyProblem(in environment: [String: String]) -> String? {
+        let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+        let set = names.filter { environment[$0]?.isEmpty == false }
+        let isExempt = ["NO_PROXY", "no_proxy"].contains { environment[$0] == "*" }
+        guard !set.isEmpty, !isExempt else { return nil }
+        return
+            "\(set.joined(separator: ", ")) in the environment: Freshet sends requests to providers, webhooks and Apple "
+            + "directly, and uses no proxy"
+    }
+
+    /// How to end the problem with a proxy.
+    package static let proxyAdvice = "unset it, or set NO_PROXY=*, and allow direct connections"
 }
 
 /// Parts of Freshet that a process runs.
@@ -41,13 +66,18 @@ package enum ProcessRole: String, CaseIterable, Sendable {
     package var runsAPI: Bool { self == .api || self == .all }
 }
 
-package struct PostgresSettings: Sendable {
-    /// A libpq URI or `keyword=value` string, which may hold a password.
-    @Redacted package var url: String?
-    package var maximumConnections = 8
-    package var connectTimeout = Duration.seconds(5)
-    package var acquireTimeout = Duration.seconds(10)
-    package var statementTimeout = Duration.seconds(30)
+extension PostgresConfiguration {
+    /// The connection string; nil if it is empty.
+    package var url: String? {
+        get { connectionString.isEmpty ? nil : connectionString }
+        set { connectionString = newValue ?? "" }
+    }
+
+    /// Time limit of a statement.
+    var statementLimit: Duration {
+        get { statementTimeout ?? .zero }
+        set { statementTimeout = newValue }
+    }
 }
 
 package struct KafkaSettings: Sendable {
@@ -68,10 +98,10 @@ package struct KafkaSettings: Sendable {
 package struct TopicSettings: Sendable {
     package init() {}
 
-    package var pushes = "freshet.pushes"
-    package var appChanges = "freshet.app-changes"
-    package var widgets = "freshet.widgets"
-    package var donations = "freshet.donations"
+    package var pushes = EventTopic.pushes.defaultName
+    package var appChanges = EventTopic.appChanges.defaultName
+    package var widgets = EventTopic.widgets.defaultName
+    package var donations = EventTopic.donations.defaultName
     package var timelines = "freshet.timelines"
     package var suggestions = "freshet.suggestions"
     package var deadLetters = "freshet.dead-letters"
@@ -125,22 +155,6 @@ package struct ConsoleSettings: Sendable {
     package var runbook: String?
 }
 
-package struct HealthSettings: Sendable {
-    package var host = "127.0.0.1"
-    package var port: Int?
-}
-
-package struct MetricsSettings: Sendable {
-    package var interval = Duration.seconds(15)
-    package var kinds = 100
-    package var overdueAfter = Duration.seconds(10)
-}
-
-package struct LogSettings: Sendable {
-    package var level = Logger.Level.info
-    package var format = LogFormat.text
-}
-
 package enum LogFormat: String, CaseIterable, Sendable {
     case text, json
 }
@@ -156,7 +170,7 @@ package struct Redacted<Value: Sendable>: Sendable, CustomStringConvertible, Cus
         self.wrappedValue = wrappedValue
     }
 
-    package var description: String { SettingNames.redacted }
+    package var description: String { SettingKey.redacted }
     package var debugDescription: String { description }
     package var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -1,4 +1,7 @@
+import Dispatch
+import Foundation
 package import JSON
+package import WidgetAPI
 import WidgetModel
 
 /// Exit statuses of failed commands, as in `sysexits.h`.
@@ -35,5 +38,58 @@ package struct CommandFailure: Error, Sendable, CustomStringConvertible {
             "error": .string("\(status)"), "status": .count(status.rawValue),
             "message": .string(message), "problems": .array(problems),
         ]
+    }
+}
+
+extension String {
+    /// Reads the text of the file at `path`. Blocks while it reads.
+    package init(file path: String, maximumBytes: Int) throws(CommandFailure) {
+        let bytes = try [UInt8](file: path, maximumBytes: maximumBytes)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw CommandFailure(.failure, "the file \(path) is not UTF-8 text")
+        }
+        self = text
+    }
+}
+
+extension [UInt8] {
+    /// Reads the content of the file at `path`. Blocks while it reads.
+    package init(file path: String, maximumBytes: Int) throws(CommandFailure) {
+        let data: Data
+        do {
+            let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            defer { try? handle.close() }
+            data = try handle.read(upToCount: maximumBytes + 1) ?? Data()
+        } catch {
+            throw CommandFailure(.failure, "the file \(path) cannot be read: \(CommandFailure.reason(error))")
+        }
+        guard data.count <= maximumBytes else {
+            throw CommandFailure(.failure, "the file \(path) is larger than \(maximumBytes) bytes")
+        }
+        self.init(data)
+    }
+}
+
+extension TokenKeys {
+    /// The content of a JWKS file, read on a thread that may block.
+    package static func read(_ path: String) async throws -> [UInt8] {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(with: Result { try [UInt8](file: path, maximumBytes: maximumBytes) })
+            }
+        }
+    }
+}
+
+extension CommandFailure {
+    /// Reason of an error of Foundation's files, without a path.
+    package static func reason(_ error: any Error) -> String {
+        switch (error as? CocoaError)?.code {
+        case .fileNoSuchFile?, .fileReadNoSuchFile?: return "there is no such file"
+        case .fileReadNoPermission?: return "permission denied"
+        default: break
+        }
+        let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
+        return underlying?.localizedDescription ?? error.localizedDescription
     }
 }

@@ -68,7 +68,7 @@ package struct KafkaBatch: Sendable {
     /// The message's headers, in their order.
     package func headers(_ index: Int) -> [Header] {
         var headers: [Header] = []
-        Self.forEachHeader(of: records[index], in: bytes) { headers.append(Header(name: $0, value: $1)) }
+        Self.forEachHeader(of: records[index], in: bytes) { headers.append((name: $0, value: $1)) }
         return headers
     }
 
@@ -98,12 +98,8 @@ package struct KafkaBatch: Sendable {
 }
 
 extension KafkaBatch {
-    /// A header's name and value as ranges in ``KafkaBatch/bytes``.
-    package struct Header: Sendable {
-        package var name: Range<Int>
-        /// `nil` for a null value.
-        package var value: Range<Int>?
-    }
+    /// A header's name and value as ranges in ``KafkaBatch/bytes``; the value is `nil` if it is null.
+    package typealias Header = (name: Range<Int>, value: Range<Int>?)
 
     /// Bytes before the name of each header in the arena: the lengths of name and value (-1 for null) as 32-bit
     /// little-endian integers.

@@ -45,23 +45,6 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
     ]
 }
 
-/// Replaces secrets in texts of librdkafka.
-struct SecretRedaction: Sendable {
-    private let secrets: [[UInt8]]
-
-    init(_ configuration: KafkaConfiguration) {
-        secrets = configuration.properties.filter { KafkaConfiguration.isSecret($0.key) && !$0.value.isEmpty }
-            .map { Array($0.value.utf8) }.sorted { $0.count > $1.count }
-    }
-
-    func callAsFunction(_ text: String) -> String {
-        guard !secrets.isEmpty else { return text }
-        var bytes = Array(text.utf8)
-        for secret in secrets { bytes.replace(secret, with: "<redacted>".utf8) }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-}
-
 /// Brokers of a consumer and the size of its batches.
 package struct KafkaConsumerConfiguration: Sendable {
     package var kafka: KafkaConfiguration

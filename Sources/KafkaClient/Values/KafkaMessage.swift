@@ -91,14 +91,6 @@ package struct KafkaTopicSpecification: Hashable, Sendable {
     package static let compacted = ["cleanup.policy": "compact"]
 }
 
-/// Result of creating a topic.
-package enum KafkaTopicOutcome: Sendable {
-    case created
-    /// It existed before; its partitions and configuration may differ.
-    case alreadyExists
-    case failed(KafkaError)
-}
-
 /// A topic with its partitions.
 package struct KafkaTopicDescription: Hashable, Sendable {
     package struct Partition: Hashable, Sendable {
@@ -114,19 +106,6 @@ package struct KafkaTopicDescription: Hashable, Sendable {
     package var partitions: [Partition]
 
     package var places: [TopicPartition] { partitions.map { TopicPartition(topic: name, partition: $0.id) } }
-}
-
-/// The offsets that a partition's log spans.
-package struct KafkaLogBounds: Hashable, Sendable {
-    /// Offset of the oldest message; ``end`` when there is none.
-    package var earliest: Int64
-    /// The offset that the next message will have.
-    package var end: Int64
-
-    package init(earliest: Int64, end: Int64) {
-        self.earliest = earliest
-        self.end = end
-    }
 }
 
 /// One partition of a topic.

@@ -53,6 +53,14 @@ struct ConnectionString {
         return bundles.first { unsafe access($0, R_OK) == 0 }
     }
 
+    /// Files that may hold the system's authorities for certificates, that of the variable `SSL_CERT_FILE` first.
+    static let systemBundles: [String] = {
+        let named = unsafe getenv("SSL_CERT_FILE").map { unsafe String(cString: $0) }
+        return [named].compactMap { $0 }.filter { !$0.isEmpty } + [
+            "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+        ]
+    }()
+
     /// Checks values that libpq checks only when it connects.
     func validate() throws(PostgresError) {
         let choices = [
@@ -85,15 +93,4 @@ struct ConnectionString {
         // The text itself may hold quotes: keep only what is before the first and after the last one.
         return parts[0] + "\"…\"" + parts[parts.count - 1]
     }
-}
-
-/// The system's authorities for certificates.
-enum SystemCertificates {
-    /// Files that may hold them, that of the variable `SSL_CERT_FILE` first.
-    static let bundles: [String] = {
-        let named = unsafe getenv("SSL_CERT_FILE").map { unsafe String(cString: $0) }
-        return [named].compactMap { $0 }.filter { !$0.isEmpty } + [
-            "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
-        ]
-    }()
 }

@@ -5,14 +5,6 @@ import Synchronization
 /// Owns a `PGconn`: used on its connection's thread only, and closed once, here.
 @safe
 struct LibpqConnection: ~Copyable {
-    enum ConnectProgress {
-        case needsReading, needsWriting, connected, failed
-    }
-
-    enum FlushProgress {
-        case done, more, failed
-    }
-
     private let connection: OpaquePointer
 
     /// Begins to connect, without waiting. Later keywords override earlier ones, and a `dbname` may be a whole
@@ -33,14 +25,8 @@ struct LibpqConnection: ~Copyable {
         unsafe PQfinish(connection)
     }
 
-    func connectPoll() -> ConnectProgress {
-        if unsafe PQstatus(connection) == CONNECTION_BAD { return .failed }
-        return switch unsafe PQconnectPoll(connection) {
-        case PGRES_POLLING_OK: .connected
-        case PGRES_POLLING_READING: .needsReading
-        case PGRES_POLLING_WRITING: .needsWriting
-        default: .failed
-        }
+    func connectPoll() -> PostgresPollingStatusType {
+        unsafe PQstatus(connection) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(connection)
     }
 
     /// After the connection is made: never waits from here on, and errors read as usual.
@@ -77,12 +63,10 @@ struct LibpqConnection: ~Copyable {
 }
 
 extension LibpqConnection {
-    func flush() -> FlushProgress {
-        switch unsafe PQflush(connection) {
-        case 0: .done
-        case 1: .more
-        default: .failed
-        }
+    /// Sends what it can without waiting. Answers whether some is left; nil when the connection is lost.
+    func flush() -> Bool? {
+        let left = unsafe PQflush(connection)
+        return left < 0 ? nil : left > 0
     }
 
     /// Reads what has arrived; false when the connection is lost.
@@ -216,19 +200,70 @@ final class LibpqNotices {
     }
 
     private func receive(_ result: OpaquePointer?) {
-        let severity = unsafe LibpqResult.field(.severity, of: result) ?? "NOTICE"
+        let severity = unsafe LibpqResult.field("V", of: result) ?? "NOTICE"
         let level: Logger.Level =
             switch severity {
             case "WARNING", "ERROR", "FATAL", "PANIC": .warning
             case "INFO", "NOTICE": .info
             default: .debug
             }
-        let message = unsafe LibpqResult.field(.message, of: result) ?? ""
-        let state = unsafe LibpqResult.field(.sqlState, of: result) ?? ""
+        let message = unsafe LibpqResult.field("M", of: result) ?? ""
+        let state = unsafe LibpqResult.field("C", of: result) ?? ""
         if severity == "FATAL" || severity == "PANIC" {
             fatal = PostgresError(.connection, message, sqlState: state)
         }
         logger.log(
             level: level, "PostgreSQL: \(message)", metadata: ["severity": "\(severity)", "sqlstate": "\(state)"])
+    }
+}
+
+/// Owns a `PGresult`: made by `PQgetResult`, freed once, here.
+@safe
+struct LibpqResult: ~Copyable {
+    private let result: OpaquePointer
+
+    init(owning result: OpaquePointer) {
+        unsafe self.result = unsafe result
+    }
+
+    deinit {
+        unsafe PQclear(result)
+    }
+
+    var status: ExecStatusType { unsafe PQresultStatus(result) }
+
+    var rowCount: Int { Int(unsafe PQntuples(result)) }
+
+    /// Tag of the completed command, such as `INSERT 0 3`.
+    var commandStatus: String { unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? "" }
+
+    /// Rows that the command wrote or selected; 0 where that means nothing.
+    var affected: Int { unsafe PQcmdTuples(result).flatMap { unsafe Int(String(cString: $0)) } ?? 0 }
+
+    /// First value of the first row, as text; nil without rows.
+    var firstText: String? {
+        guard rowCount > 0 else { return nil }
+        return unsafe PQgetvalue(result, 0, 0).map { unsafe String(cString: $0) }
+    }
+
+    func forEachRow(_ body: (borrowing PostgresRow) throws(PostgresError) -> Void) throws(PostgresError) {
+        let names = unsafe ColumnNames(of: result)
+        for index in 0..<Int32(rowCount) {
+            try body(unsafe PostgresRow(of: result, at: index, names: names))
+        }
+    }
+
+    /// The error or notice that this result is.
+    func error(_ kind: PostgresError.Kind) -> PostgresError {
+        func field(_ code: Unicode.Scalar) -> String? { unsafe Self.field(code, of: result) }
+        let message = unsafe field("M") ?? LibpqConnection.oneLine(PQresultErrorMessage(result))
+        return PostgresError(
+            kind, message, sqlState: field("C"), detail: field("D"), hint: field("H"), constraint: field("n"))
+    }
+
+    /// A part of an error or notice, by the letter of PostgreSQL's protocol: V severity, C SQLSTATE, M message, D detail,
+    /// H hint, n constraint. libpq's own names are character macros, which Swift does not import.
+    static func field(_ code: Unicode.Scalar, of result: OpaquePointer?) -> String? {
+        unsafe PQresultErrorField(result, Int32(code.value)).map { unsafe String(cString: $0) }
     }
 }

@@ -12,6 +12,9 @@ final class ConnectionDriver {
 
     /// Reason for which the connection cannot be used any more. Its thread ends after the current call.
     private(set) var brokenBecause: PostgresError?
+    /// Sent with a transaction's first statement.
+    private static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
     /// Statements that this connection has prepared, and their names.
     var prepared: [StatementKey: String] = [:]
     /// Whether the prepared statements are to be dropped as soon as no transaction is open.
@@ -48,7 +51,7 @@ final class ConnectionDriver {
         try requireSession()
         var pipeline = PostgresPipeline()
         _ = pipeline.append(.configureSession(configuration))
-        _ = try run(Exchange(items: pipeline.items))
+        _ = try run(pipeline)
     }
 
     var socket: Int32 { connection.socket }
@@ -93,12 +96,12 @@ final class ConnectionDriver {
                 continue
             }
             switch connection.connectPoll() {
-            case .needsReading: awaited = .readable
-            case .needsWriting: awaited = .writable
-            case .connected:
+            case PGRES_POLLING_READING: awaited = .readable
+            case PGRES_POLLING_WRITING: awaited = .writable
+            case PGRES_POLLING_OK:
                 guard connection.makeNonBlocking() else { throw connectionError(connection) }
                 return connection
-            case .failed: throw connectionError(connection)
+            default: throw connectionError(connection)
             }
         }
     }
@@ -181,7 +184,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// One step of an exchange: waits until the socket is ready, and reads. Also sends the request to cancel when the
+    /// One step of an pipeline: waits until the socket is ready, and reads. Also sends the request to cancel when the
     /// caller has gone.
     /// - Throws: When the connection is lost, or a cancelled statement does not end in time.
     func step(hasOutput: Bool) throws(PostgresError) {
@@ -254,7 +257,7 @@ extension ConnectionDriver {
         let handle = pipeline.append(statement)
         let results: PostgresPipelineResults
         do {
-            results = try run(Exchange(items: pipeline.items))
+            results = try run(pipeline)
         } catch {
             if ["42P01", "42883"].contains(error.sqlState) { return nil }
             throw error
@@ -282,11 +285,11 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension ConnectionDriver {
-    /// Results of an exchange so far.
+    /// Results of a round trip so far.
     private struct Progress {
         /// The unit whose results come next.
         var position = 0
-        var outcomes: [PostgresPipelineResults.Outcome]
+        var results: PostgresPipelineResults
         /// The first error of the server, and the unit that it came for.
         var failure: (unit: Int, error: PostgresError)?
         /// Error of the first row that could not be decoded.
@@ -296,25 +299,25 @@ extension ConnectionDriver {
         var isComplete = false
     }
 
-    /// Sends an exchange and reads its results. A failure within a transaction of the exchange's own rolls it back.
-    func run(_ exchange: Exchange) throws(PostgresError) -> PostgresPipelineResults {
-        try checkUse(by: exchange.transaction)
-        for item in exchange.items { try item.parameters.validate(statement: item.name) }
+    /// Sends a pipeline and reads its results. A failure within a transaction of the pipeline's own rolls it back.
+    func run(_ pipeline: PostgresPipeline) throws(PostgresError) -> PostgresPipelineResults {
+        try checkUse(by: pipeline.transaction)
+        for item in pipeline.items { try item.parameters.validate(statement: item.name) }
         defer { finishCancel() }
 
         let joinsTransaction = begun != nil
         for attempt in 1...2 {
             try dropPreparedIfAsked()
-            let units = plan(exchange)
+            let units = plan(pipeline)
             guard !units.isEmpty else { break }
-            let progress = try roundTrip(units, of: exchange)
+            let progress = try roundTrip(units, of: pipeline)
             guard let failure = progress.failure else {
-                if exchange.commits { begun = nil } else { try checkIsOpen(exchange.transaction) }
+                if pipeline.commits { begun = nil } else { try checkIsOpen(pipeline.transaction) }
                 if progress.didRollBack { throw takeTransactionFailure() }
                 if let failure = progress.decodingFailure { throw failure }
-                return PostgresPipelineResults(outcomes: progress.outcomes)
+                return progress.results
             }
-            let error = failure.error.of(statement: name(of: failure.unit, in: units, of: exchange))
+            let error = failure.error.of(statement: name(of: failure.unit, in: units, of: pipeline))
             let isStale = isStalePlan(error, at: failure.unit, in: units)
             if isStale { mustPrepareAnew = true }
             if let commit = units.firstIndex(where: \.isCommit), failure.unit > commit {
@@ -323,24 +326,24 @@ extension ConnectionDriver {
                 throw error.replacing(commitOutcomeUnknown: true)
             }
             if joinsTransaction {
-                if exchange.commits { begun = nil }
+                if pipeline.commits { begun = nil }
                 if transactionFailure == nil { transactionFailure = error }
                 throw isStale ? error.replacing(isRetriable: true) : error
             }
             // Nothing of it took effect: without BEGIN the statements were one implicit transaction.
             let isRetried = isStale && attempt == 1
-            if begun != nil, isRetried || exchange.commits { rollBackAfterFailure() }
+            if begun != nil, isRetried || pipeline.commits { rollBackAfterFailure() }
             if !isRetried {
                 if begun != nil { transactionFailure = error }
                 throw isStale ? error.replacing(isRetriable: true) : error
             }
         }
-        return PostgresPipelineResults(outcomes: [])
+        return PostgresPipelineResults()
     }
 
     /// Ends a transaction without committing. Nothing to do when nothing was sent in it.
-    func rollBack(_ transaction: TransactionMark) throws(PostgresError) {
-        guard begun == transaction.id, brokenBecause == nil else { return }
+    func rollBack(_ transaction: UInt64?) throws(PostgresError) {
+        guard let transaction, begun == transaction, brokenBecause == nil else { return }
         rollBackAfterFailure()
         if let brokenBecause { throw brokenBecause }
     }
@@ -351,7 +354,7 @@ extension ConnectionDriver {
         // A COMMIT that failed has ended the transaction already.
         if connection.transactionStatus == PQTRANS_IDLE { return }
         do throws(PostgresError) {
-            let progress = try roundTrip([.rollback], of: Exchange())
+            let progress = try roundTrip([.rollback], of: PostgresPipeline())
             if let failure = progress.failure { throw failure.error }
         } catch {
             // Without a certain end of the transaction the connection is of no use.
@@ -364,20 +367,20 @@ extension ConnectionDriver {
         guard mustPrepareAnew, begun == nil else { return }
         prepared = [:]
         mustPrepareAnew = false
-        _ = try roundTrip([.deallocateAll], of: Exchange())
+        _ = try roundTrip([.deallocateAll], of: PostgresPipeline())
     }
 
     /// Refuses calls that do not belong to the open transaction.
-    func checkUse(by transaction: TransactionMark?) throws(PostgresError) {
+    func checkUse(by transaction: UInt64?) throws(PostgresError) {
         if let brokenBecause { throw brokenBecause.replacing(commitOutcomeUnknown: false) }
         guard let begun else { return }
-        guard transaction?.id == begun else {
+        guard transaction == begun else {
             throw PostgresError(.misuse, "a transaction is open on this connection: use the one lent for it")
         }
     }
 
     /// Checks that a successful statement did not end the transaction: later statements would commit on their own.
-    func checkIsOpen(_ transaction: TransactionMark?) throws(PostgresError) {
+    func checkIsOpen(_ transaction: UInt64?) throws(PostgresError) {
         guard transaction != nil, connection.transactionStatus == PQTRANS_IDLE else { return }
         begun = nil
         throw PostgresError(.misuse, "the transaction was ended by one of its own statements")
@@ -391,8 +394,8 @@ extension ConnectionDriver {
 
     /// Whether the server's prepared statements differ from those that the connection has recorded: one is missing,
     /// exists already, or is outdated. 0A000 ("cached plan must not change result type") has other causes, too, so it
-    /// counts only for statements that were prepared in an earlier exchange.
-    private func isStalePlan(_ error: PostgresError, at unit: Int, in units: [Exchange.Unit]) -> Bool {
+    /// counts only for statements that were prepared in an earlier round trip.
+    private func isStalePlan(_ error: PostgresError, at unit: Int, in units: [RoundTripUnit]) -> Bool {
         switch error.sqlState {
         case "26000", "42P05": return true
         case "0A000":
@@ -402,17 +405,17 @@ extension ConnectionDriver {
         }
     }
 
-    private func plan(_ exchange: Exchange) -> [Exchange.Unit] {
-        var units: [Exchange.Unit] = []
-        if exchange.transaction != nil, begun == nil {
+    private func plan(_ pipeline: PostgresPipeline) -> [RoundTripUnit] {
+        var units: [RoundTripUnit] = []
+        if pipeline.transaction != nil, begun == nil {
             // A transaction in which nothing was done needs neither BEGIN nor COMMIT.
-            if exchange.items.isEmpty { return [] }
+            if pipeline.items.isEmpty { return [] }
             units.append(.begin)
         }
         var fresh: [StatementKey: String] = [:]
-        let last = exchange.items.count - exchange.followers
-        for (index, item) in exchange.items.enumerated() {
-            if index == last, exchange.commits { units.append(.commit) }
+        let last = pipeline.items.count - pipeline.followers
+        for (index, item) in pipeline.items.enumerated() {
+            if index == last, pipeline.commits { units.append(.commit) }
             let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
             if let name = prepared[key] {
                 units.append(.execute(item: index, name: name, isOld: true))
@@ -425,21 +428,21 @@ extension ConnectionDriver {
                 units.append(.execute(item: index, name: name, isOld: false))
             }
         }
-        if exchange.commits, exchange.followers == 0 { units.append(.commit) }
+        if pipeline.commits, pipeline.followers == 0 { units.append(.commit) }
         return units
     }
 
-    private func name(of unit: Int, in units: [Exchange.Unit], of exchange: Exchange) -> String? {
+    private func name(of unit: Int, in units: [RoundTripUnit], of pipeline: PostgresPipeline) -> String? {
         guard unit < units.count else {
             // Deferred checks fail at the sync, which stands for the COMMIT of an implicit transaction.
-            return exchange.items.last?.name
+            return pipeline.items.last?.name
         }
         return switch units[unit] {
         case .begin: "BEGIN"
         case .commit: "COMMIT"
         case .rollback: "ROLLBACK"
         case .deallocateAll: "DEALLOCATE ALL"
-        case .prepare(let item, _, _), .execute(let item, _, _): exchange.items[item].name
+        case .prepare(let item, _, _), .execute(let item, _, _): pipeline.items[item].name
         }
     }
 }
@@ -447,46 +450,48 @@ extension ConnectionDriver {
 /// The round trip itself.
 extension ConnectionDriver {
     private func roundTrip(
-        _ units: [Exchange.Unit], of exchange: Exchange
+        _ units: [RoundTripUnit], of pipeline: PostgresPipeline
     ) throws(PostgresError) -> Progress {
         var progress = Progress(
-            outcomes: Array(repeating: PostgresPipelineResults.Outcome(affected: 0), count: exchange.items.count))
+            results: PostgresPipelineResults(
+                outcomes: Array(repeating: (rows: nil, affected: 0), count: pipeline.items.count)))
         guard connection.enterPipeline() else { throw lost() }
         expectAnswers(to: units.count)
         defer { expectNothing() }
         do throws(PostgresError) {
-            for unit in units where !send(unit, of: exchange) { throw lost() }
+            for unit in units {
+                let isSent =
+                    switch unit {
+                    case .begin: connection.sendPlain(Self.begin)
+                    case .commit: connection.sendPlain("COMMIT")
+                    case .rollback: connection.sendPlain("ROLLBACK")
+                    case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")
+                    case .prepare(_, let key, let name):
+                        connection.sendPrepare(name: name, sql: key.sql, types: key.types)
+                    case .execute(let item, let name, _):
+                        connection.sendExecute(name: name, parameters: pipeline.items[item].parameters)
+                    }
+                guard isSent else { throw lost() }
+            }
             guard connection.sendSync() else { throw lost() }
             while true {
-                let output = connection.flush()
-                try readResults(units, of: exchange, into: &progress)
+                let hasOutput = connection.flush()
+                try readResults(units, of: pipeline, into: &progress)
                 if progress.isComplete { break }
-                if connection.isLost || output == .failed { throw lost() }
-                try step(hasOutput: output == .more)
+                guard !connection.isLost, let hasOutput else { throw lost() }
+                try step(hasOutput: hasOutput)
             }
         } catch {
-            throw outcome(ofLoss: error, units, progress, of: exchange)
+            throw outcome(ofLoss: error, units, progress, of: pipeline)
         }
         deliverNotifications()
         guard connection.exitPipeline() else { throw lost() }
         return progress
     }
 
-    private func send(_ unit: Exchange.Unit, of exchange: Exchange) -> Bool {
-        switch unit {
-        case .begin: connection.sendPlain(TransactionMark.begin)
-        case .commit: connection.sendPlain("COMMIT")
-        case .rollback: connection.sendPlain("ROLLBACK")
-        case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")
-        case .prepare(_, let key, let name): connection.sendPrepare(name: name, sql: key.sql, types: key.types)
-        case .execute(let item, let name, _):
-            connection.sendExecute(name: name, parameters: exchange.items[item].parameters)
-        }
-    }
-
     /// Takes the results that have arrived.
     private func readResults(
-        _ units: [Exchange.Unit], of exchange: Exchange, into progress: inout Progress
+        _ units: [RoundTripUnit], of pipeline: PostgresPipeline, into progress: inout Progress
     ) throws(PostgresError) {
         while !connection.isBusy {
             guard let result = connection.nextResult() else {
@@ -499,8 +504,26 @@ extension ConnectionDriver {
                 progress.isComplete = true
                 return
             case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
-                if progress.position < units.count {
-                    accept(result, for: units[progress.position], of: exchange, into: &progress)
+                guard progress.position < units.count else { continue }
+                switch units[progress.position] {
+                case .begin:
+                    begun = pipeline.transaction
+                    transactionFailure = nil
+                case .commit:
+                    progress.didRollBack = result.commandStatus == "ROLLBACK"
+                case .rollback, .deallocateAll:
+                    break
+                case .prepare(_, let key, let name):
+                    prepared[key] = name
+                case .execute(let index, _, _):
+                    let item = pipeline.items[index]
+                    progress.results.outcomes[index].affected = result.affected
+                    guard let decode = item.decode, progress.decodingFailure == nil else { continue }
+                    do throws(PostgresError) {
+                        progress.results.outcomes[index].rows = try decode(result)
+                    } catch {
+                        progress.decodingFailure = error.of(statement: item.name)
+                    }
                 }
             case PGRES_PIPELINE_ABORTED:
                 break
@@ -514,31 +537,6 @@ extension ConnectionDriver {
         }
     }
 
-    private func accept(
-        _ result: borrowing LibpqResult, for unit: Exchange.Unit, of exchange: Exchange, into progress: inout Progress
-    ) {
-        switch unit {
-        case .begin:
-            begun = exchange.transaction?.id
-            transactionFailure = nil
-        case .commit:
-            progress.didRollBack = result.commandStatus == "ROLLBACK"
-        case .rollback, .deallocateAll:
-            break
-        case .prepare(_, let key, let name):
-            prepared[key] = name
-        case .execute(let index, _, _):
-            let item = exchange.items[index]
-            progress.outcomes[index].affected = result.affected
-            guard let decode = item.decode, progress.decodingFailure == nil else { return }
-            do throws(PostgresError) {
-                progress.outcomes[index].rows = try decode(result)
-            } catch {
-                progress.decodingFailure = error.of(statement: item.name)
-            }
-        }
-    }
-
     /// The error of a failed result. A cancel that this call asked for is not the server's doing.
     func error(of result: borrowing LibpqResult) -> PostgresError {
         let error = result.error(.server)
@@ -547,11 +545,11 @@ extension ConnectionDriver {
             ? error.replacing(kind: .cancelled, isRetriable: false) : error
     }
 
-    /// Error of an exchange whose connection was lost, with the outcome of its COMMIT.
+    /// Error of a round trip whose connection was lost, with the outcome of its COMMIT.
     private func outcome(
-        ofLoss loss: PostgresError, _ units: [Exchange.Unit], _ progress: Progress, of exchange: Exchange
+        ofLoss loss: PostgresError, _ units: [RoundTripUnit], _ progress: Progress, of pipeline: PostgresPipeline
     ) -> PostgresError {
-        let commits = exchange.commits || exchange.transaction == nil && !exchange.items.isEmpty
+        let commits = pipeline.commits || pipeline.transaction == nil && !pipeline.items.isEmpty
         // An error before the COMMIT, or before the sync that stands for it, is certain to have undone everything.
         let lastUnit = units.firstIndex(where: \.isCommit) ?? units.count
         let isUndone = progress.failure.map { $0.unit < lastUnit } ?? false
@@ -560,7 +558,7 @@ extension ConnectionDriver {
         var error = progress.failure?.error ?? loss
         if error.kind == .server { error = error.lostWithConnection }
         breakConnection(error)
-        return error.of(statement: name(of: unit, in: units, of: exchange))
+        return error.of(statement: name(of: unit, in: units, of: pipeline))
             .replacing(commitOutcomeUnknown: commits && !isUndone)
     }
 }
@@ -568,13 +566,13 @@ extension ConnectionDriver {
 extension ConnectionDriver {
     /// Runs a text of one or several statements by the simple protocol, without their rows. BEGIN goes in front if the
     /// transaction has not begun.
-    func simple(_ sql: String, in transaction: TransactionMark?) throws(PostgresError) {
+    func simple(_ sql: String, in transaction: UInt64?) throws(PostgresError) {
         try checkUse(by: transaction)
         defer { finishCancel() }
         guard !sql.utf8.contains(0) else { throw PostgresError(.encoding, "the statement holds a NUL byte") }
         try dropPreparedIfAsked()
         let begins = begun == nil ? transaction : nil
-        guard connection.sendSimple((begins == nil ? "" : TransactionMark.begin + ";\n") + sql) else { throw lost() }
+        guard connection.sendSimple((begins == nil ? "" : Self.begin + ";\n") + sql) else { throw lost() }
         var failure: PostgresError?
         var value: String?
         do throws(PostgresError) {
@@ -586,7 +584,7 @@ extension ConnectionDriver {
             throw reason.replacing(commitOutcomeUnknown: transaction == nil && failure == nil)
         }
         if let begins, connection.transactionStatus != PQTRANS_IDLE {
-            begun = begins.id
+            begun = begins
             transactionFailure = failure
         } else if begun != nil, transactionFailure == nil {
             transactionFailure = failure
@@ -614,7 +612,7 @@ extension ConnectionDriver {
     /// first value of the last rows.
     private func readSimple(into failure: inout PostgresError?, _ value: inout String?) throws(PostgresError) {
         while true {
-            let output = connection.flush()
+            let hasOutput = connection.flush()
             while !connection.isBusy {
                 guard let result = connection.nextResult() else {
                     if connection.isLost { throw lost() }
@@ -631,8 +629,8 @@ extension ConnectionDriver {
                 default: throw refuseCopy()
                 }
             }
-            if connection.isLost || output == .failed { throw lost() }
-            try step(hasOutput: output == .more)
+            guard !connection.isLost, let hasOutput else { throw lost() }
+            try step(hasOutput: hasOutput)
         }
     }
 

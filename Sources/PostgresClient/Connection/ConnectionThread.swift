@@ -7,15 +7,6 @@ final class ConnectionThread: Sendable {
     /// Step that a new connection takes before it is opened for the owner.
     typealias Preparation = @Sendable (ConnectionDriver) throws(PostgresError) -> Void
 
-    /// Callbacks of the owner, called on the thread: `opened` at most once, then `closed` exactly once.
-    struct Events: Sendable {
-        var opened: @Sendable () -> Void = {}
-        var notified: @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in }
-        /// The connection is gone, or could not be made, and the thread ends. No error: ``ConnectionThread/stop()``
-        /// asked for it.
-        var closed: @Sendable (PostgresError?, _ wasOpen: Bool) -> Void = { _, _ in }
-    }
-
     /// A queued call. Exactly one of `run` and `fail` is called, once.
     private struct Call: Sendable {
         let id: UInt64
@@ -58,12 +49,31 @@ final class ConnectionThread: Sendable {
         self.wakeUp = try WakeUp()
     }
 
-    /// Starts the thread, which connects first.
+    /// Starts the thread, which connects first, and calls back on it: `opened` at most once, then `closed` exactly once.
+    ///
+    /// - Parameter closed: called when the connection is gone, or could not be made, and the thread ends; without an error
+    ///   if ``stop()`` asked for it.
     func start(
-        configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [], events: Events
+        configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [],
+        opened: @escaping @Sendable () -> Void = {},
+        notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in },
+        closed: @escaping @Sendable (PostgresError?, _ wasOpen: Bool) -> Void
     ) {
         startThread(named: "pg-connection") {
-            self.main(configuration: configuration, logger: logger, preparations, events: events)
+            do throws(PostgresError) {
+                let driver = try ConnectionDriver(
+                    connecting: configuration, logger: logger, thread: self, notified: notified)
+                for prepare in preparations { try prepare(driver) }
+                self.state.withLock { $0.socket = driver.socket }
+                opened()
+                let ending = self.serve(driver)
+                self.state.withLock { $0.socket = nil }
+                self.close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
+                closed(ending, true)
+            } catch {
+                self.close(because: error)
+                closed(error.kind == .shutdown ? nil : error, false)
+            }
         }
     }
 
@@ -82,7 +92,20 @@ final class ConnectionThread: Sendable {
                 } fail: { error in
                     continuation.resume(returning: .failure(error))
                 }
-                submit(call)
+                let refusal = state.withLock { state -> PostgresError? in
+                    switch state.phase {
+                    case .running:
+                        guard state.queue.count < Self.maximumQueue else {
+                            return PostgresError(
+                                .misuse, "more than \(Self.maximumQueue) calls wait for one connection")
+                        }
+                        state.queue.append(call)
+                        return nil
+                    case .stopping: return PostgresError(.shutdown, "the connection was closed")
+                    case .closed(let error): return error
+                    }
+                }
+                if let refusal { call.fail(refusal) } else { wakeUp.signal() }
                 // The handler may have run before there was anything to cancel.
                 if !shielded, Task.isCancelled { cancel(id) }
             }
@@ -135,22 +158,6 @@ final class ConnectionThread: Sendable {
         }
     }
 
-    private func submit(_ call: Call) {
-        let refusal = state.withLock { state -> PostgresError? in
-            switch state.phase {
-            case .running:
-                guard state.queue.count < Self.maximumQueue else {
-                    return PostgresError(.misuse, "more than \(Self.maximumQueue) calls wait for one connection")
-                }
-                state.queue.append(call)
-                return nil
-            case .stopping: return PostgresError(.shutdown, "the connection was closed")
-            case .closed(let error): return error
-            }
-        }
-        if let refusal { call.fail(refusal) } else { wakeUp.signal() }
-    }
-
     private func cancel(_ id: UInt64) {
         let removed = state.withLock { state -> Call? in
             if state.current == id {
@@ -179,43 +186,19 @@ extension ConnectionThread {
         }
     }
 
-    private func main(
-        configuration: PostgresConfiguration, logger: Logger, _ preparations: [Preparation], events: Events
-    ) {
-        do throws(PostgresError) {
-            let driver = try ConnectionDriver(
-                connecting: configuration, logger: logger, thread: self, notified: events.notified)
-            for prepare in preparations { try prepare(driver) }
-            state.withLock { $0.socket = driver.socket }
-            events.opened()
-            let ending = serve(driver)
-            state.withLock { $0.socket = nil }
-            close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
-            events.closed(ending, true)
-        } catch {
-            close(because: error)
-            events.closed(error.kind == .shutdown ? nil : error, false)
-        }
-    }
-
     /// Runs calls until told to stop (nil), or until the connection is lost; returns the reason.
     private func serve(_ driver: ConnectionDriver) -> PostgresError? {
-        enum Next {
-            case call(Call)
-            case idle
-            case stop
-        }
         while true {
-            let next = state.withLock { state -> Next in
-                guard case .running = state.phase else { return .stop }
-                guard !state.queue.isEmpty else { return .idle }
+            let (isStopped, next) = state.withLock { state -> (Bool, Call?) in
+                guard case .running = state.phase else { return (true, nil) }
+                guard !state.queue.isEmpty else { return (false, nil) }
                 let call = state.queue.removeFirst()
                 state.current = call.id
                 state.isCurrentCancelled = false
-                return .call(call)
+                return (false, call)
             }
-            switch next {
-            case .call(let call):
+            if isStopped { return nil }
+            if let call = next {
                 let finish = call.run(driver)
                 let (isClean, isReadOnly) = (driver.isClean, driver.isReadOnly)
                 state.withLock { state in
@@ -225,10 +208,8 @@ extension ConnectionThread {
                     state.isCurrentCancelled = false
                 }
                 finish()
-            case .idle:
+            } else {
                 driver.waitIdle()
-            case .stop:
-                return nil
             }
             if let reason = driver.brokenBecause { return reason }
         }

@@ -25,9 +25,9 @@ package struct PostgresConfiguration: Sendable {
     package var applicationName = "freshet"
     /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has no
     /// setting for them.
-    package var certificateBundles = SystemCertificates.bundles
-    /// Waits between attempts to connect while the server is gone.
-    package var backoff = PostgresBackoff()
+    package var certificateBundles = ConnectionString.systemBundles
+    /// Longest wait between attempts to connect while the server is gone.
+    package var maximumBackoff = Duration.seconds(2)
 
     /// Most connections that background work holds at a time.
     package var backgroundConnections: Int { max(1, maximumConnections / 4) }
@@ -53,17 +53,12 @@ package struct PostgresConfiguration: Sendable {
         }
         try ConnectionString(parsing: connectionString).validate()
     }
-}
 
-/// Exponential back-off with jitter: the nth wait is between half and all of `initial` × 2ⁿ⁻¹, at most `maximum`.
-package struct PostgresBackoff: Sendable, Hashable {
-    package var initial = Duration.milliseconds(50)
-    package var maximum = Duration.seconds(2)
-
-    /// The wait after the `failures`th failure in a row (from 1); `random` is within 0..<1.
-    package func delay(afterFailures failures: Int, random: Double) -> Duration {
+    /// The wait after the `failures`th failure in a row (from 1): exponential, with jitter between half of it and all.
+    ///
+    /// - Parameter random: within 0..<1.
+    func backoff(afterFailures failures: Int, random: Double) -> Duration {
         let doublings = min(max(failures - 1, 0), 30)
-        let step = min(initial * (1 << doublings), maximum)
-        return step * (0.5 + random / 2)
+        return min(.milliseconds(50) * (1 << doublings), maximumBackoff) * (0.5 + random / 2)
     }
 }

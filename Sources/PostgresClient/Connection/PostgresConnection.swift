@@ -33,10 +33,12 @@ package final class PostgresConnection: Sendable {
     }
 
     let loan: Loan
-    /// The present transaction; nil outside of one.
-    let transaction: TransactionMark?
+    /// The present transaction, by its identity; nil outside of one.
+    let transaction: UInt64?
 
-    init(_ loan: Loan, in transaction: TransactionMark? = nil) {
+    private static let nextTransaction = Atomic<UInt64>(1)
+
+    init(_ loan: Loan, in transaction: UInt64? = nil) {
         self.loan = loan
         self.transaction = transaction
     }
@@ -53,25 +55,36 @@ package final class PostgresConnection: Sendable {
     package func execute<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> Int {
-        try await run([PostgresPipeline.Item(statement, decodes: false)]).outcomes[0].affected
+        var pipeline = PostgresPipeline()
+        pipeline.items = [PostgresPipeline.Item(statement, decodes: false)]
+        return try await run(pipeline).outcomes[0].affected
     }
 
     /// Runs several statements in one round trip. The error names the statement that failed.
-    package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        guard pipeline.followers == 0 else {
-            throw PostgresError(.misuse, "statements that follow a COMMIT are for transaction(_:)")
+    ///
+    /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
+    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is
+    /// found only when the transaction is committed already.
+    ///
+    /// - Parameter commits: whether BEGIN precedes the statements and COMMIT follows them. Rolled back when one fails.
+    package func run(
+        _ pipeline: PostgresPipeline, commits: Bool = false
+    ) async throws(PostgresError) -> PostgresPipelineResults {
+        try loan.validate()
+        guard commits || pipeline.followers == 0 else {
+            throw PostgresError(.misuse, "statements that follow a COMMIT need one")
         }
-        return try await run(pipeline.items)
+        guard !commits || transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
+        guard !pipeline.isEmpty else { return PostgresPipelineResults() }
+        var pipeline = pipeline
+        pipeline.transaction = commits ? Self.newTransaction() : transaction
+        pipeline.commits = commits
+        return try await loan.thread.perform { [pipeline] driver throws(PostgresError) in
+            try driver.run(pipeline)
+        }
     }
 
-    private func run(_ items: [PostgresPipeline.Item]) async throws(PostgresError) -> PostgresPipelineResults {
-        try loan.validate()
-        guard !items.isEmpty else { return PostgresPipelineResults(outcomes: []) }
-        let exchange = Exchange(items: items, transaction: transaction)
-        return try await loan.thread.perform { driver throws(PostgresError) in
-            try driver.run(exchange)
-        }
-    }
+    private static func newTransaction() -> UInt64 { nextTransaction.add(1, ordering: .relaxed).oldValue }
 
     /// Runs a text of statements by the simple protocol, for DDL and the like, without reading rows.
     package func simple(_ sql: String) async throws(PostgresError) {
@@ -89,14 +102,6 @@ package final class PostgresConnection: Sendable {
     }
 }
 
-extension TransactionMark {
-    private static let next = Atomic<UInt64>(1)
-
-    init() {
-        self.init(id: Self.next.add(1, ordering: .relaxed).oldValue)
-    }
-}
-
 extension PostgresConnection {
     /// Runs `body` in a transaction: BEGIN travels with its first statement, COMMIT follows when it returns, ROLLBACK
     /// when it throws. Inside, use only the connection that is lent; transactions do not nest.
@@ -106,46 +111,31 @@ extension PostgresConnection {
     ) async throws -> Value {
         try loan.validate()
         guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
-        let mark = TransactionMark()
+        var commit = PostgresPipeline()
+        (commit.transaction, commit.commits) = (Self.newTransaction(), true)
         // A loan of its own, so that the connection lent to `body` ends with it.
         let inner = Loan(of: loan.thread, isInBackground: loan.isInBackground)
         let value: Value
         do {
-            value = try await body(PostgresConnection(inner, in: mark))
+            value = try await body(PostgresConnection(inner, in: commit.transaction))
         } catch {
             inner.end()
-            await rollBack(mark)
+            await rollBack(commit.transaction)
             throw error
         }
         inner.end()
         // Shielded: whether a COMMIT that was sent has happened is worth waiting for.
-        _ = try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
-            try driver.run(Exchange(transaction: mark, commits: true))
+        _ = try await loan.thread.perform(shielded: true) { [commit] driver throws(PostgresError) in
+            try driver.run(commit)
         }
         return value
     }
 
-    /// BEGIN, the statements, COMMIT, in one round trip. Rolled back when one of them fails.
-    ///
-    /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
-    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is
-    /// found only when the transaction is committed already.
-    package func transaction(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        try loan.validate()
-        guard transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
-        guard !pipeline.isEmpty else { return PostgresPipelineResults(outcomes: []) }
-        let exchange = Exchange(
-            items: pipeline.items, transaction: TransactionMark(), commits: true, followers: pipeline.followers)
-        return try await loan.thread.perform { driver throws(PostgresError) in
-            try driver.run(exchange)
-        }
-    }
-
     /// Also when the task is cancelled. A failure here means that the connection is lost, and with it the transaction.
-    private func rollBack(_ mark: TransactionMark) async {
+    private func rollBack(_ transaction: UInt64?) async {
         do throws(PostgresError) {
             try await loan.thread.perform(shielded: true) { driver throws(PostgresError) in
-                try driver.rollBack(mark)
+                try driver.rollBack(transaction)
             }
         } catch {
             loan.spoil()

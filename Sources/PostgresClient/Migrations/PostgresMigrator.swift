@@ -27,62 +27,15 @@ package struct PostgresMigration: Sendable, Hashable {
     package var checksum: [UInt8] { Array(SHA256.hash(data: Array(sql.utf8))) }
 }
 
-/// The table of applied migrations and its statements.
-enum MigrationTable {
-    static let create = """
-        CREATE TABLE IF NOT EXISTS freshet_migration (
-            version int PRIMARY KEY,
-            name text NOT NULL,
-            checksum bytea NOT NULL,
-            applied_at timestamptz NOT NULL DEFAULT pg_catalog.now()
-        )
-        """
-
-    static func exists() -> PostgresQuery<Bool> {
-        PostgresQuery("SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL AS exists") { row in
-            try row.value("exists")
-        }
-    }
-
-    static func encoding() -> PostgresQuery<String> {
-        PostgresQuery("SELECT pg_catalog.current_setting('server_encoding') AS encoding") { row in
-            try row.value("encoding")
-        }
-    }
-
-    static func applied() -> PostgresQuery<(version: Int, name: String, checksum: [UInt8])> {
-        PostgresQuery("SELECT version, name, checksum FROM freshet_migration ORDER BY version") { row in
-            (version: try row.value("version"), name: try row.value("name"), checksum: try row.value("checksum"))
-        }
-    }
-
-    static func insert(_ migration: PostgresMigration) -> PostgresQuery<Void> {
-        PostgresQuery(
-            "INSERT INTO freshet_migration (version, name, checksum) VALUES ($1::int8::int4, $2::text, $3::bytea)",
-            migration.version, migration.name, migration.checksum)
-    }
-
-    /// Session lock of the migrating process, which its transactions do not release. The number is "freshet" in ASCII.
-    static func lock() -> PostgresQuery<Void> {
-        PostgresQuery("SELECT pg_catalog.pg_advisory_lock(28836227850495348)")
-    }
-}
-
 /// Brings a database to this binary's schema.
 package struct PostgresMigrator: Sendable {
-    package struct Status: Sendable, Hashable {
+    package struct Status: Sendable {
         /// In order of version.
         package var applied: [PostgresMigration]
         /// Missing, in order of version.
         package var pending: [PostgresMigration]
         /// Migrations of a newer binary beside which this one may run, in order of version.
-        package var newer: [Newer] = []
-    }
-
-    /// A migration that this binary does not know.
-    package struct Newer: Sendable, Hashable {
-        package let version: Int
-        package let name: String
+        package var newer: [(version: Int, name: String)] = []
     }
 
     private let migrations: [PostgresMigration]
@@ -102,8 +55,8 @@ package struct PostgresMigrator: Sendable {
             connection.discardAfterUse()
             try await requireUTF8(on: connection)
             try await connection.simple("SET statement_timeout = 0; SET lock_timeout = 0")
-            _ = try await connection.execute(MigrationTable.lock())
-            try await connection.simple("SET client_min_messages = warning; \(MigrationTable.create)")
+            _ = try await connection.execute(.lockMigrations())
+            try await connection.simple("SET client_min_messages = warning; \(createMigrationTableSQL)")
             let pending = try await status(on: connection).pending
             for migration in pending { try await apply(migration, on: connection) }
             return pending
@@ -115,7 +68,7 @@ package struct PostgresMigrator: Sendable {
     package func check(on pool: PostgresPool) async throws(PostgresError) -> Status {
         try await pool.lending { connection throws(PostgresError) in
             try await requireUTF8(on: connection)
-            guard try await connection.query(MigrationTable.exists()) == [true] else {
+            guard try await connection.query(.migrationTableExists()) == [true] else {
                 try validate()
                 return Status(applied: [], pending: migrations)
             }
@@ -125,7 +78,7 @@ package struct PostgresMigrator: Sendable {
 
     /// Texts of other encodings, or of none, cannot hold what events and timelines hold.
     private func requireUTF8(on connection: PostgresConnection) async throws(PostgresError) {
-        guard let encoding = try await connection.query(MigrationTable.encoding()).first, encoding != "UTF8" else {
+        guard let encoding = try await connection.query(.serverEncoding()).first, encoding != "UTF8" else {
             return
         }
         throw PostgresError(
@@ -135,8 +88,8 @@ package struct PostgresMigrator: Sendable {
 
     private func status(on connection: PostgresConnection) async throws(PostgresError) -> Status {
         try validate()
-        let rows = try await connection.query(MigrationTable.applied())
-        let newer = rows.dropFirst(migrations.count).map { Newer(version: $0.version, name: $0.name) }
+        let rows = try await connection.query(.appliedMigrations())
+        let newer = rows.dropFirst(migrations.count).map { (version: $0.version, name: $0.name) }
         for row in newer {
             guard PostgresMigration.leastKnown(by: row.name, version: row.version) <= migrations.count else {
                 throw PostgresError(
@@ -170,7 +123,7 @@ package struct PostgresMigrator: Sendable {
         do {
             try await connection.withTransaction { transaction in
                 try await transaction.simple(migration.sql)
-                _ = try await transaction.execute(MigrationTable.insert(migration))
+                _ = try await transaction.execute(.insertMigration(migration))
             }
         } catch let error as PostgresError {
             throw error.of(statement: "migration \(migration.version) (\(migration.name))")
@@ -184,5 +137,45 @@ package struct PostgresMigrator: Sendable {
             throw PostgresError(
                 .migration, "migration \(migration.version) (\(migration.name)) stands where \(index + 1) is expected")
         }
+    }
+}
+
+private let createMigrationTableSQL = """
+    CREATE TABLE IF NOT EXISTS freshet_migration (
+        version int PRIMARY KEY,
+        name text NOT NULL,
+        checksum bytea NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT pg_catalog.now()
+    )
+    """
+
+extension PostgresStatement where Self == Statements {
+    fileprivate static func migrationTableExists() -> PostgresQuery<Bool> {
+        PostgresQuery("SELECT pg_catalog.to_regclass('freshet_migration') IS NOT NULL AS exists") { row in
+            try row.value("exists")
+        }
+    }
+
+    fileprivate static func serverEncoding() -> PostgresQuery<String> {
+        PostgresQuery("SELECT pg_catalog.current_setting('server_encoding') AS encoding") { row in
+            try row.value("encoding")
+        }
+    }
+
+    fileprivate static func appliedMigrations() -> PostgresQuery<(version: Int, name: String, checksum: [UInt8])> {
+        PostgresQuery("SELECT version, name, checksum FROM freshet_migration ORDER BY version") { row in
+            (version: try row.value("version"), name: try row.value("name"), checksum: try row.value("checksum"))
+        }
+    }
+
+    fileprivate static func insertMigration(_ migration: PostgresMigration) -> PostgresQuery<Void> {
+        PostgresQuery(
+            "INSERT INTO freshet_migration (version, name, checksum) VALUES ($1::int8::int4, $2::text, $3::bytea)",
+            migration.version, migration.name, migration.checksum)
+    }
+
+    /// Session lock of the migrating process, which its transactions do not release. The number is "freshet" in ASCII.
+    fileprivate static func lockMigrations() -> PostgresQuery<Void> {
+        PostgresQuery("SELECT pg_catalog.pg_advisory_lock(28836227850495348)")
     }
 }

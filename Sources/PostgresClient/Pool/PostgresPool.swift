@@ -15,17 +15,12 @@ package final class PostgresPool: Sendable {
         package var connecting: Int
         /// Waiting callers.
         package var waiting: Int
-        /// Counts since the pool was made.
-        package var waits = Waits()
-    }
-
-    /// Callers that had to wait for a connection, background work aside.
-    package struct Waits: Sendable, Hashable {
-        package var count = 0
-        /// Sum of the waiting times.
-        package var time = Duration.zero
-        /// Callers that got no connection in time.
-        package var timeouts = 0
+        /// Callers since the pool was made that had to wait for a connection, background work aside.
+        package var waits: Int
+        /// Sum of their waiting times.
+        package var waitingTime: Duration
+        /// Those that got no connection in time.
+        package var timeouts: Int
     }
 
     package let configuration: PostgresConfiguration
@@ -60,7 +55,8 @@ package final class PostgresPool: Sendable {
         state.withLock { state in
             Statistics(
                 open: state.open, idle: state.idle.count, lent: state.lent, connecting: state.connecting,
-                waiting: state.waiters.count, waits: state.waits)
+                waiting: state.waiters.count, waits: state.waits, waitingTime: state.waitingTime,
+                timeouts: state.timeouts)
         }
     }
 
@@ -90,16 +86,13 @@ package final class PostgresPool: Sendable {
         try await withConnection { connection in try await connection.withTransaction(body) }
     }
 
-    /// BEGIN, the statements, COMMIT, in one round trip: see ``PostgresConnection/transaction(_:)``.
-    package func transaction(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        try await lending { connection throws(PostgresError) in try await connection.transaction(pipeline) }
-    }
-
     /// One statement on a lent connection: see ``PostgresConnection/query(_:)``.
     package func query<Statement: PostgresStatement>(
         _ statement: Statement
     ) async throws(PostgresError) -> [Statement.Row] {
-        try await lending { connection throws(PostgresError) in try await connection.query(statement) }
+        var pipeline = PostgresPipeline()
+        let handle = pipeline.append(statement)
+        return try await run(pipeline).rows(handle)
     }
 
     /// One statement on a lent connection: see ``PostgresConnection/execute(_:)``.
@@ -109,9 +102,13 @@ package final class PostgresPool: Sendable {
         try await lending { connection throws(PostgresError) in try await connection.execute(statement) }
     }
 
-    /// Several statements on a lent connection, all or nothing: see ``PostgresConnection/run(_:)``.
-    package func run(_ pipeline: PostgresPipeline) async throws(PostgresError) -> PostgresPipelineResults {
-        try await lending { connection throws(PostgresError) in try await connection.run(pipeline) }
+    /// Several statements on a lent connection, all or nothing: see ``PostgresConnection/run(_:commits:)``.
+    package func run(
+        _ pipeline: PostgresPipeline, commits: Bool = false
+    ) async throws(PostgresError) -> PostgresPipelineResults {
+        try await lending { connection throws(PostgresError) in
+            try await connection.run(pipeline, commits: commits)
+        }
     }
 
     /// Runs a statement on every connection that is made from now on, before it is lent. A connection on which it fails
@@ -192,9 +189,9 @@ extension PostgresPool {
         let lease = await wait(until: deadline, inBackground)
         if inBackground { return lease }
         state.withLock { state in
-            state.waits.count += 1
-            state.waits.time += begun.duration(to: .now)
-            if case .failure(let error) = lease, error.kind == .poolTimeout { state.waits.timeouts += 1 }
+            state.waits += 1
+            state.waitingTime += begun.duration(to: .now)
+            if case .failure(let error) = lease, error.kind == .poolTimeout { state.timeouts += 1 }
         }
         return lease
     }
@@ -274,9 +271,8 @@ extension PostgresPool {
         }
         thread.start(
             configuration: configuration, logger: logger, preparations: preparations.withLock { $0 },
-            events: ConnectionThread.Events(
-                opened: { [weak self] in self?.opened(thread) },
-                closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) }))
+            opened: { [weak self] in self?.opened(thread) },
+            closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) })
         if !isWanted { thread.stop() }
     }
 
@@ -324,7 +320,7 @@ extension PostgresPool {
             state.lastError = error
             return state.failures
         }
-        return configuration.backoff.delay(afterFailures: failures, random: .random(in: 0..<1))
+        return configuration.backoff(afterFailures: failures, random: .random(in: 0..<1))
     }
 
     private func failWaiters(_ error: PostgresError) {
@@ -370,7 +366,10 @@ struct PoolState {
     /// Number of failed attempts since the last success, and the last error.
     var failures = 0
     var lastError: PostgresError?
-    var waits = PostgresPool.Waits()
+    /// Counts of callers that had to wait.
+    var waits = 0
+    var waitingTime = Duration.zero
+    var timeouts = 0
     var nextWaiter: UInt64 = 0
     var shutdowns: [CheckedContinuation<Void, Never>] = []
 

@@ -29,12 +29,12 @@ extension PostgresType {
         PostgresType(oid: 1184, arrayOID: 1185, name: "timestamptz")
     }
     @inlinable package static var uuid: PostgresType { PostgresType(oid: 2950, arrayOID: 2951, name: "uuid") }
-    @inlinable package static var jsonb: PostgresType { PostgresType(oid: 3802, arrayOID: 3807, name: "jsonb") }
 
     /// Types that are only read.
     private static let others = [
         PostgresType(oid: 18, arrayOID: 1002, name: "\"char\""), PostgresType(oid: 19, arrayOID: 1003, name: "name"),
         PostgresType(oid: 26, arrayOID: 1028, name: "oid"), PostgresType(oid: 114, arrayOID: 199, name: "json"),
+        PostgresType(oid: 3802, arrayOID: 3807, name: "jsonb"),
         PostgresType(oid: 1042, arrayOID: 1014, name: "bpchar"),
         PostgresType(oid: 1043, arrayOID: 1015, name: "varchar"),
         PostgresType(oid: 1082, arrayOID: 1182, name: "date"),
@@ -44,7 +44,7 @@ extension PostgresType {
     ]
 
     private static let known: [PostgresType] =
-        [.bool, .bytea, .int8, .int2, .int4, .text, .float4, .float8, .timestamptz, .uuid, .jsonb] + others
+        [.bool, .bytea, .int8, .int2, .int4, .text, .float4, .float8, .timestamptz, .uuid] + others
 
     /// Name of the type with this identifier, for errors.
     @usableFromInline
@@ -271,40 +271,6 @@ extension Array: PostgresValue where Element == UInt8 {
     }
 }
 
-/// A JSON text: sent as jsonb, read from jsonb or json. jsonb keeps the values, not the spelling.
-@usableFromInline
-package struct PostgresJSON: PostgresValue, Hashable {
-    @usableFromInline package var text: String
-
-    @inlinable
-    package init(_ text: String) { self.text = text }
-
-    @inlinable
-    package static var postgresType: PostgresType { .jsonb }
-
-    @inlinable
-    package static func accepts(oid: UInt32) -> Bool { oid == 3802 || oid == 114 }
-
-    @inlinable
-    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
-        if text.containsNUL { throw .holdsNUL(.jsonb) }
-        // jsonb's binary form is a version, 1, and the text.
-        bytes.append(1)
-        bytes.append(contentsOf: text.utf8)
-    }
-
-    @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        var rest = bytes
-        if oid == 3802 {
-            guard bytes.byteCount > 0, bytes.postgresInteger(as: UInt8.self) == 1 else { return nil }
-            rest = bytes.extracting(droppingFirst: 1)
-        }
-        guard let text = String(postgresBytes: rest, oid: PostgresType.text.oid) else { return nil }
-        self.text = text
-    }
-}
-
 /// timestamptz: microseconds since the Unix epoch; ±infinity are `Int64.max` and `Int64.min`.
 @usableFromInline
 package struct PostgresTimestamp: Hashable, Sendable {
@@ -345,32 +311,17 @@ extension PostgresTimestamp: PostgresValue {
 }
 
 /// uuid: 128 bits.
-@usableFromInline
-package struct PostgresUUID: Hashable, Sendable {
-    @usableFromInline package var high: UInt64
-    @usableFromInline package var low: UInt64
-
-    @inlinable
-    package init(high: UInt64, low: UInt64) {
-        self.high = high
-        self.low = low
-    }
-}
-
-extension PostgresUUID: PostgresValue {
+extension UInt128: PostgresValue {
     @inlinable
     package static var postgresType: PostgresType { .uuid }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) {
-        bytes.append(integer: high)
-        bytes.append(integer: low)
-    }
+    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
         guard bytes.byteCount == 16 else { return nil }
-        self.init(high: bytes.postgresInteger(at: 0), low: bytes.postgresInteger(at: 8))
+        self = bytes.postgresInteger()
     }
 }
 

@@ -21,7 +21,7 @@ struct BatchApplier: Sendable {
         /// Marked timelines, if decisions are recorded.
         var marks: [MarkedTimeline] = []
         /// Failures within the current window, for the apps with failures in the batch.
-        var failures: [FailureTotals] = []
+        var failures: [FailureCount] = []
         /// Lists that were appended with a lease for this process; nil for none.
         var claim: Claim?
         /// New widgets whose providers are to be asked for dynamic defaults.
@@ -50,7 +50,7 @@ struct BatchApplier: Sendable {
     ///   - failures: counts the rejected events by app.
     ///   - outcomes: makes the outcomes to be stored.
     ///   - deadLetter: makes the dead letter of a rejected event.
-    /// - Throws: `PostgresError`, ``LifecycleFoldError``.
+    /// - Throws: `PostgresError`, ``ApplyFailure``.
     func apply(
         _ fold: BatchFold, advancing advances: [PositionAdvance], handOver: HandOver? = nil,
         failures: @Sendable ([RejectedEvent]) -> [FailureCount] = { _ in [] },
@@ -83,14 +83,20 @@ struct BatchApplier: Sendable {
     ) async throws -> Outcome {
         var (pipeline, outcome) = (first, Outcome())
         appendReloadsOfEveryone(fold, to: &pipeline, &outcome)
-        let marks = appendMarks(input(fold), to: &pipeline, handOver)
+        var input = MarkInput()
+        (input.marks, input.views) = (fold.marks, fold.views)
+        let marks =
+            input.isEmpty
+            ? nil
+            : pipeline.append(
+                .markTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
         appendOutcomes(outcomes, to: &pipeline)
         // Taken after the COMMIT, so that it is above every revision that the mark has read.
-        let token = marks == nil || handOver == nil ? nil : pipeline.appendAfterCommit(.nextToken())
-        let results = try await pool.transaction(pipeline)
+        let token = marks == nil || handOver == nil ? nil : pipeline.append(.nextToken(), afterCommit: true)
+        let results = try await pool.run(pipeline, commits: true)
         count(marks, results, &outcome)
         if let marks, let token = token.flatMap({ results.rows($0).first }) {
-            outcome.claim = Claim(results.rows(marks).compactMap(\.timeline), token: token)
+            outcome.claim = Claim(results.rows(marks).compactMap { $0.timeline?.claimed }, token: token)
             outcome.lists -= outcome.claim?.lists.count ?? 0
         }
         return outcome
@@ -123,11 +129,11 @@ struct BatchApplier: Sendable {
     ///   - pipeline: statements to run first, in the same round trip.
     ///   - outcomes: makes the outcomes to be stored.
     ///   - settle: appends the statements for the rejected events once all of them are known.
-    /// - Throws: `PostgresError`, ``LifecycleFoldError``.
+    /// - Throws: `PostgresError`, ``ApplyFailure``.
     func write(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
         _ outcomes: Outcomes,
-        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<FailureTotals>?
+        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<FailureCount>?
     ) async throws -> Outcome {
         var (last, outcome) = (pipeline, Outcome())
         appendReloadsOfEveryone(fold, to: &last, &outcome)
@@ -140,7 +146,8 @@ struct BatchApplier: Sendable {
         outcome.rejected += people.rejected
         outcome.ignored += people.ignored
         if !people.writes.isEmpty { _ = last.append(.writePeople(people.writes)) }
-        var (input, writes) = (input(fold), LifecycleWrites())
+        var (input, writes) = (MarkInput(), LifecycleWrites())
+        (input.marks, input.views) = (fold.marks, fold.views)
         if let lifecycle {
             writes = try lifecycle.writes(awaitingDefaults: defaultsPatience)
             outcome.undecided = writes.undecided
@@ -150,7 +157,9 @@ struct BatchApplier: Sendable {
             try await place(writes, on: connection, followedBy: &last, &input, &outcome)
             input.departed = writes.departures
         }
-        let marks = appendMarks(input, to: &last)
+        let marks =
+            input.isEmpty
+            ? nil : last.append(.markTimelines(input, limit: audienceLimit, handOver: nil, reports: recordsDecisions))
         let orphaned = input.departed.isEmpty ? nil : last.append(.orphanTimelines(input.departed))
         var timelines: PostgresPipelineResults?
         if let written = appendRegistrations(of: devices, to: &last) {
@@ -277,8 +286,7 @@ struct BatchApplier: Sendable {
         }
         for event in fold.changes {
             people.apply(event, turnedTo: lifecycle?.content(turnedToBy: event))
-            guard let departure = lifecycle?.apply(event) else { continue }
-            people.apply(departure, of: event.app, isOrderedByArrival: event.handling.isOrderedByArrival)
+            if let departure = lifecycle?.apply(event) { people.apply(departure) }
         }
         if let (widget, defaults) = fold.defaults { lifecycle?.complete(widget, with: defaults) }
         // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a
@@ -303,8 +311,13 @@ struct BatchApplier: Sendable {
             else { continue }
             input.revival = (cause, placement.reason)
         }
-        let inserts = writes.inserts.map { $0.resolved(placed.rows) }
-        let updates = writes.updates.map { $0.resolved(placed.rows) }
+        func resolved(_ widget: LifecycleWrites.Widget) -> WidgetWrite {
+            var write = widget.write
+            if let timeline = widget.timeline { write.timelineID = placed.rows[timeline] }
+            return write
+        }
+        let inserts = writes.inserts.map(resolved)
+        let updates = writes.updates.map(resolved)
         if !inserts.isEmpty { _ = last.append(.insertWidgets(inserts)) }
         if !updates.isEmpty { _ = last.append(.updateWidgets(updates)) }
         let changed = inserts + updates
@@ -312,21 +325,6 @@ struct BatchApplier: Sendable {
     }
 
     // MARK: Marks
-
-    private func input(_ fold: BatchFold) -> MarkInput {
-        var input = MarkInput()
-        input.marks = fold.marks
-        input.views = fold.views
-        return input
-    }
-
-    private func appendMarks(
-        _ input: MarkInput, to pipeline: inout PostgresPipeline, _ handOver: HandOver? = nil
-    ) -> PostgresPipeline.Handle<MarkRow>? {
-        guard !input.isEmpty else { return nil }
-        return pipeline.append(
-            .markTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
-    }
 
     private func count(
         _ marks: PostgresPipeline.Handle<MarkRow>?, _ results: PostgresPipelineResults, _ outcome: inout Outcome
@@ -336,18 +334,6 @@ struct BatchApplier: Sendable {
         outcome.lists += Int(first.due)
         outcome.sweeps += Int(first.swept)
         if recordsDecisions { outcome.marks = results.rows(marks).compactMap(\.timeline) }
-    }
-}
-
-extension LifecycleWrites.Widget {
-    /// The row to write.
-    ///
-    /// - Parameter rows: row ids of the placed timelines.
-    fileprivate func resolved(_ rows: [TimelineID: Int64]) -> WidgetWrite {
-        guard let timeline else { return write }
-        var write = write
-        write.timelineID = rows[timeline]
-        return write
     }
 }
 

@@ -14,21 +14,9 @@ package import WidgetStore
 /// separate transaction writes it to the widget and moves the widget to the timeline of these values. In all other
 /// cases, including the end of the process, the definition's defaults stay.
 package final class PlacementDefaults: Service {
-    /// Provider of an app. Two apps with the same URL have two providers.
-    private struct Provider: Hashable {
-        let appID: Int32
-        let url: String
-    }
-
-    private struct Question {
-        let widget: UndecidedWidget
-        let deadline: ContinuousClock.Instant
-    }
-
-    private struct Queue {
-        var waiting: [Question] = []
-        var running = 0
-    }
+    /// App and URL: two apps with the same URL have two providers.
+    private typealias Provider = ScopedIdentifier
+    private typealias Question = (widget: UndecidedWidget, deadline: ContinuousClock.Instant)
 
     /// Largest number of concurrent requests to a provider, so that a slow provider delays only its own widgets.
     private static let requestsPerProvider = 8
@@ -43,7 +31,8 @@ package final class PlacementDefaults: Service {
     private let directory: DirectoryCache
     private let onWork: @Sendable (WorkSignal.Work) -> Void
     private let logger: Logger
-    private let queues = Mutex<[Provider: Queue]>([:])
+    /// Waiting questions, and number of requests under way.
+    private let queues = Mutex<[Provider: (waiting: [Question], running: Int)]>([:])
     private let starts: AsyncStream<Provider>
     private let start: AsyncStream<Provider>.Continuation
 
@@ -72,12 +61,12 @@ package final class PlacementDefaults: Service {
             var room = maximumWaiting - queues.values.reduce(0) { $0 + $1.waiting.count }
             var started: [Provider] = []
             for widget in widgets {
-                let key = Provider(appID: widget.app.id, url: widget.kind.providerURL)
+                let key = Provider(widget.app.id, widget.kind.providerURL)
                 guard queues[key]?.waiting.count ?? 0 < room else { continue }
                 room -= 1
-                queues[key, default: Queue()].waiting.append(Question(widget: widget, deadline: deadline))
-                guard queues[key, default: Queue()].running < Self.requestsPerProvider else { continue }
-                queues[key, default: Queue()].running += 1
+                queues[key, default: ([], 0)].waiting.append((widget, deadline))
+                guard queues[key, default: ([], 0)].running < Self.requestsPerProvider else { continue }
+                queues[key, default: ([], 0)].running += 1
                 started.append(key)
             }
             return started
@@ -122,7 +111,7 @@ package final class PlacementDefaults: Service {
         let widget = question.widget
         return await withTaskGroup(of: WidgetConfiguration.self) { group in
             group.addTask { [provider, logger] in
-                do throws(ConfigurationFailure) {
+                do throws(ProviderFailure) {
                     return try await provider.defaults(widget.context, of: widget.kind, app: widget.app.name)
                 } catch {
                     logger.info(
@@ -157,12 +146,12 @@ package final class PlacementDefaults: Service {
                 if outcome.lists > 0 { onWork(.timelines) }
                 return
             } catch {
-                let isTransient = (error as? PostgresError)?.isRetriable ?? (error is LifecycleFoldError)
+                let isTransient = (error as? PostgresError)?.isRetriable ?? (error is ApplyFailure)
                 guard isTransient, attempt < Self.attempts else {
                     // The timeline is fetched at its scheduled time.
                     return logger.warning("cannot store a widget's defaults", metadata: ["error": "\(error)"])
                 }
-                if error is LifecycleFoldError { _ = try? await directory.refresh() }
+                if error is ApplyFailure { _ = try? await directory.refresh() }
                 let backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
                 try? await Task.sleep(for: backoff.delay(attempt: attempt))
             }

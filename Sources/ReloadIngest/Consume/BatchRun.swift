@@ -63,7 +63,16 @@ final class BatchRun {
             guard !items.isEmpty else { return }
             (count, advances) = (items.count, [])
             do {
-                if !isWithoutRepeats { try await leaveOutRepeats() }
+                if !isWithoutRepeats {
+                    // Leaves out events that were already applied from another place in the log. A repeated event follows
+                    // the first one in its partition, so the transaction that applied the first one has committed before
+                    // a transaction with these positions can commit.
+                    let events = batch.repeatable(items)
+                    if !events.isEmpty {
+                        batch.leaveOut(try await service.pool.query(.findRepeatedEvents(events)), of: events)
+                    }
+                    isWithoutRepeats = true
+                }
                 try await applyNext()
                 if count == items.count { return }
                 attempt = 0
@@ -74,20 +83,23 @@ final class BatchRun {
         }
     }
 
-    /// Leaves out events that were already applied from another place in the log. A repeated event follows the first
-    /// one in its partition, so the transaction that applied the first one has committed before a transaction with
-    /// these positions can commit.
-    private func leaveOutRepeats() async throws {
-        let events = batch.repeatable(items)
-        if !events.isEmpty { batch.leaveOut(try await service.pool.query(.findRepeatedEvents(events)), of: events) }
-        isWithoutRepeats = true
-    }
-
     /// Applies as many of the items as fit in one transaction, or, of a large batch of a backlog, in two. If these only
     /// request reloads, they run side by side, on two processors of the database.
     private func applyNext() async throws {
+        // Every attempt divides a batch in the same way, so that one whose COMMIT was not acknowledged is recognized by
+        // its positions.
+        let isDivided =
+            self.isDivided ?? (items.count >= configuration.leastDivided && service.isBehind(batch.batch.waiting))
+        self.isDivided = isDivided
+        var parts = [items]
+        if isDivided {
+            // Events of a partition stay in one transaction, in order; no order holds between partitions, which may be
+            // applied by different processes.
+            let isEven = { [batch] (item: Int) in batch.batch.records[item].partition.isMultiple(of: 2) }
+            parts = [items.filter(isEven), items.filter { !isEven($0) }].filter { !$0.isEmpty }
+        }
         var steps: [BatchStep] = []
-        for items in divided() {
+        for items in parts {
             let (fold, count) = try await fold(items)
             let advances = session.positions.advances(behind: batch.last(of: items[..<count]))
             steps.append(BatchStep(items: items[..<count], fold: fold, advances: advances))
@@ -110,18 +122,6 @@ final class BatchRun {
                 throw error
             }
         }
-    }
-
-    /// The items of each transaction. Events of a partition stay in one transaction, in order; no order holds between
-    /// partitions, which may be applied by different processes. Every attempt divides a batch in the same way, so that
-    /// one whose COMMIT was not acknowledged is recognized by its positions.
-    private func divided() -> [[Int]] {
-        let isLarge = items.count >= configuration.leastDivided && service.isBehind(batch.batch.waiting)
-        let isDivided = self.isDivided ?? isLarge
-        self.isDivided = isDivided
-        guard isDivided else { return [items] }
-        let isEven = { [batch] (item: Int) in batch.batch.records[item].partition.isMultiple(of: 2) }
-        return [items.filter(isEven), items.filter { !isEven($0) }].filter { !$0.isEmpty }
     }
 
     /// Folds the next items, for one transaction.
@@ -219,21 +219,10 @@ extension IngestService {
 
     /// Runs transactions side by side.
     fileprivate func run(_ steps: [BatchStep], of batch: PreparedBatch, handsOver: Bool) async -> [StepResult] {
-        guard steps.count > 1 else { return [await run(steps[0], of: batch, handsOver: handsOver)] }
+        guard steps.count > 1 else { return [await transact(steps[0], of: batch, handsOver: handsOver)] }
         return await withTaskGroup(of: StepResult.self) { group in
-            for step in steps { group.addTask { await self.run(step, of: batch, handsOver: handsOver) } }
+            for step in steps { group.addTask { await self.transact(step, of: batch, handsOver: handsOver) } }
             return await group.reduce(into: []) { $0.append($1) }
-        }
-    }
-
-    private func run(_ step: BatchStep, of batch: PreparedBatch, handsOver: Bool) async -> StepResult {
-        let begun = ContinuousClock.now
-        do {
-            let outcome = try await transact(step.fold, advancing: step.advances, batch, handsOver: handsOver)
-            count(step, outcome, of: batch, took: begun.duration(to: .now))
-            return (step, .success(outcome))
-        } catch {
-            return (step, .failure(error))
         }
     }
 
@@ -241,23 +230,23 @@ extension IngestService {
     /// events may concern the same timelines.
     private static let mostHandedOver = 256
 
-    /// Applies a fold, and hands its timelines over to this process's workers as far as they have capacity.
-    private func transact(
-        _ fold: BatchFold, advancing advances: [PositionAdvance], _ batch: PreparedBatch, handsOver: Bool
-    ) async throws -> BatchApplier.Outcome {
+    /// Runs a transaction, and hands its timelines over to this process's workers as far as they have capacity.
+    private func transact(_ step: BatchStep, of batch: PreparedBatch, handsOver: Bool) async -> StepResult {
+        let (fold, begun) = (step.fold, ContinuousClock.now)
         let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
         let grant = kindIDs.isEmpty ? nil : workers?.reserve(kindIDs)
         do {
             let outcome = try await applier.apply(
-                fold, advancing: advances, handOver: grant?.statement,
+                fold, advancing: step.advances, handOver: grant,
                 failures: { [tally] in tally.counts($0, in: fold) { batch.batch.topic($0.record) } },
                 outcomes: { batch.outcomes(of: fold, $0, $1) }, deadLetter: { batch.deadLetter($0) })
             if let grant { workers?.accept(grant, outcome.claim) }
-            return outcome
+            count(step, outcome, of: batch, took: begun.duration(to: .now))
+            return (step, .success(outcome))
         } catch {
             // If the COMMIT nevertheless succeeded, the leases expire.
             if let grant { workers?.accept(grant, nil) }
-            throw error
+            return (step, .failure(error))
         }
     }
 
@@ -321,19 +310,19 @@ extension IngestService {
         }
         if !outcome.rejected.isEmpty || !fold.diverted.isEmpty { flow.lettersCame() }
         tally.committed(fold, counted: outcome.failures)
-        onDecisions?(decisions(fold, outcome, batch))
-    }
-
-    private func decisions(
-        _ fold: BatchFold, _ outcome: BatchApplier.Outcome, _ batch: PreparedBatch
-    ) -> [TimelineDecidedEvent] {
-        let refused = MarkDecisions.records(of: outcome.rejected) { event in
-            let record = batch.batch.records[event.record]
-            return configuration.topics.all.firstIndex(of: batch.batch.topic(event.record)).map { topic in
-                EventPosition(topic: Int16(topic), partition: record.partition, offset: record.offset)
-            }
-        }
-        return MarkDecisions.records(of: outcome.marks, directory: fold.directory) + refused
+        guard let onDecisions else { return }
+        let topics = configuration.topics.all
+        onDecisions(
+            outcome.marks.compactMap { TimelineDecidedEvent(marked: $0, directory: fold.directory) }
+                + outcome.rejected.map { event in
+                    let record = batch.batch.records[event.record]
+                    let topic = topics.firstIndex(of: batch.batch.topic(event.record))
+                    return TimelineDecidedEvent(
+                        refused: event,
+                        at: topic.map {
+                            EventPosition(topic: Int16($0), partition: record.partition, offset: record.offset)
+                        })
+                })
     }
 }
 

@@ -10,12 +10,6 @@ import WidgetStore
 /// raises its epoch, so only the latest owner can apply its events. Positions are in the database, so Kafka's group
 /// protocol would add only its delays: 3 s before the first assignment, and the session timeout after a crash.
 final class IngestMembership: Sendable {
-    /// Partitions of this process, and the stored epochs of all partitions.
-    struct Share: Sendable {
-        var partitions: Set<TopicPartition>
-        var epochs: [TopicPartition: Int64]
-    }
-
     /// Partitions to give up and to take. A partition whose position another process has moved is in both.
     struct Change: Equatable {
         var released: Set<TopicPartition>
@@ -23,12 +17,18 @@ final class IngestMembership: Sendable {
 
         var isEmpty: Bool { released.isEmpty && taken.isEmpty }
 
-        /// - Parameter held: epochs of the partitions that this process reads.
-        init(from held: [TopicPartition: Int64], to share: Share, halted: Set<String>) {
-            let wanted = share.partitions.filter { !halted.contains($0.topic) }
+        /// - Parameters:
+        ///   - held: epochs of the partitions that this process reads.
+        ///   - share: partitions of this process.
+        ///   - epochs: stored epochs of all partitions.
+        init(
+            from held: [TopicPartition: Int64], to share: Set<TopicPartition>, epochs: [TopicPartition: Int64],
+            halted: Set<String>
+        ) {
+            let wanted = share.filter { !halted.contains($0.topic) }
             released = Set(
                 held.filter { place, epoch in
-                    !wanted.contains(place) || share.epochs[place].map { $0 > epoch } ?? false
+                    !wanted.contains(place) || epochs[place].map { $0 > epoch } ?? false
                 }.keys)
             taken = wanted.filter { held[$0] == nil }.union(released.intersection(wanted))
         }
@@ -43,29 +43,40 @@ final class IngestMembership: Sendable {
         /// Whether the last registration came so late that no share was computed.
         var wasLate = false
         var hasRetired = false
-        var share: Share?
+        /// Partitions of this process; nil before the first `look`.
+        var share: Set<TopicPartition>?
+        /// Stored epochs of all partitions.
+        var epochs: [TopicPartition: Int64] = [:]
         var held: [TopicPartition: Int64] = [:]
     }
 
     /// Interval at which the topics' partitions are read.
     private static let describeInterval = Duration.seconds(30)
 
-    private let id: PostgresUUID
+    private let id: UInt128
     private let pool: PostgresPool
     private let configuration: IngestConfiguration
     private let status: IngestStatus
     private let state = Mutex(State())
 
     init(pool: PostgresPool, configuration: IngestConfiguration, status: IngestStatus) {
-        var generator = SystemRandomNumberGenerator()
-        id = PostgresUUID(high: generator.next(), low: generator.next())
+        id = UInt128.random(in: 0 ... .max)
         self.pool = pool
         self.configuration = configuration
         self.status = status
     }
 
-    /// The share computed by the last `look`; nil before the first one.
-    var share: Share? { state.withLock { $0.share } }
+    /// Whether a `look` has computed this process's share.
+    var hasShare: Bool { state.withLock { $0.share != nil } }
+
+    /// The change to the share of the last `look`; nil before the first one.
+    ///
+    /// - Parameter held: epochs of the partitions that this process reads.
+    func change(from held: [TopicPartition: Int64], halted: Set<String>) -> Change? {
+        state.withLock { state in
+            state.share.map { Change(from: held, to: $0, epochs: state.epochs, halted: halted) }
+        }
+    }
 
     /// Makes the next `look` ask the brokers. A process that does not reach the brokers does not register, so others
     /// read its partitions.
@@ -102,12 +113,10 @@ final class IngestMembership: Sendable {
             state.wasLate = isLate && !state.wasLate
             // After an outage the others' registrations are old too, so this process would take everything.
             guard !state.wasLate else { return false }
-            let share = Share(
-                partitions: Self.share(of: state.topics.values.joined(), rank: member.rank, among: member.count),
-                epochs: epochs)
+            let share = Self.share(of: state.topics.values.joined(), rank: member.rank, among: member.count)
             let isFirst = state.share == nil
-            state.share = share
-            return isFirst || !Change(from: state.held, to: share, halted: halted).isEmpty
+            (state.share, state.epochs) = (share, epochs)
+            return isFirst || !Change(from: state.held, to: share, epochs: epochs, halted: halted).isEmpty
         }
     }
 

@@ -197,7 +197,7 @@ package final class IngestService: Service {
     /// Reasons why the process does not read all its partitions, for readiness.
     package var obstacles: [String] {
         let reasons = status.reasons
-        guard reasons.isEmpty, membership.share == nil else { return reasons }
+        guard reasons.isEmpty, !membership.hasShare else { return reasons }
         return ["no partitions are read: this process has not registered in the database, or no broker answers, yet"]
     }
 

@@ -28,9 +28,17 @@ final class IngestSession {
         switch event {
         case .batch(let batch):
             let begun = ContinuousClock.now
-            try await apply(batch)
+            service.pending.received(batch)
+            do {
+                defer { service.pending.ended() }
+                try await BatchRun(of: PreparedBatch(batch, decoder: service.decoder), in: self).apply()
+            }
             // Lets messages gather, so that the next transaction applies more events.
-            let pause = pause(after: batch, begunAt: begun)
+            var pause = service.workers?.areBusy ?? false ? configuration.busySpacing : configuration.spacing
+            pause -= begun.duration(to: .now)
+            if service.isBehind(batch.waiting) {
+                pause = batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero
+            }
             if pause > .zero { try await Task.sleep(for: pause) }
         case .advanced(let ends):
             try await advance(to: ends)
@@ -54,34 +62,19 @@ final class IngestSession {
         }
     }
 
-    private func apply(_ batch: KafkaBatch) async throws {
-        service.pending.received(batch)
-        defer { service.pending.ended() }
-        try await BatchRun(of: PreparedBatch(batch, decoder: service.decoder), in: self).apply()
-    }
-
-    private func pause(after batch: KafkaBatch, begunAt begun: ContinuousClock.Instant) -> Duration {
-        if service.isBehind(batch.waiting) {
-            return batch.count < configuration.maximumMarks ? configuration.gatherTime : .zero
-        }
-        let spacing = service.workers?.areBusy ?? false ? configuration.busySpacing : configuration.spacing
-        return spacing - begun.duration(to: .now)
-    }
-
-    /// Records a committed transaction that has moved these positions.
+    /// Records a committed transaction that has moved these positions, and commits them to Kafka, for lag tools only.
     func applied(_ advances: [PositionAdvance]) {
         positions.applied(advances)
         status.clearObstacles(of: advances.lazy.map(\.place))
-        commitToKafka(advances)
+        consumer.commit(Dictionary(advances.map { ($0.place, $0.next) }) { $1 })
     }
 
     // MARK: Share
 
     /// Gives up the partitions that no longer belong to the process, and takes those that now do.
     private func adoptShare() async throws {
-        guard let share = service.membership.share else { return }
-        let change = IngestMembership.Change(
-            from: positions.epochs, to: share, halted: Set(service.flow.halts.map(\.topic)))
+        let halted = Set(service.flow.halts.map(\.topic))
+        guard let change = service.membership.change(from: positions.epochs, halted: halted) else { return }
         await giveUp(change.released)
         if !change.taken.isEmpty {
             let starts = try await take(Array(change.taken))
@@ -157,8 +150,7 @@ final class IngestSession {
         }
         if positions.areApplied(advances, stored: stored) {
             status.blockedBy = nil
-            positions.applied(advances)
-            commitToKafka(advances)
+            applied(advances)
             for work in WorkSignal.Work.allCases { service.onWork(work) }
             return
         }
@@ -188,8 +180,7 @@ final class IngestSession {
                     _ = pipeline.append(.advancePositions(advances))
                     _ = try await connection.run(pipeline)
                 }
-                positions.applied(advances)
-                commitToKafka(advances)
+                applied(advances)
                 return true
             } catch {
                 switch ApplyFailure(error) {
@@ -198,8 +189,8 @@ final class IngestSession {
                 case .fenced:
                     // The compare-and-set also fails if this very step was committed without an acknowledgement.
                     if let stored = try? await service.pool.query(.listPositions()) {
-                        if positions.areApplied(advances, stored: stored) {
-                            positions.applied(advances)
+                        guard !positions.areApplied(advances, stored: stored) else {
+                            applied(advances)
                             return true
                         }
                         // The failed statement moved no position. The next attempt moves those of the remaining partitions.
@@ -213,11 +204,6 @@ final class IngestSession {
                 guard await service.pause(attempt: attempt) else { throw CancellationError() }
             }
         }
-    }
-
-    /// Commits offsets to Kafka, for lag tools only.
-    private func commitToKafka(_ advances: [PositionAdvance]) {
-        consumer.commit(Dictionary(advances.map { ($0.place, $0.next) }) { $1 })
     }
 
     // MARK: Gaps
@@ -253,7 +239,7 @@ final class IngestSession {
                     "cause": "\(gap.explanation)", "command": "\(gap.command)",
                 ])
         case (_, .earliest):
-            guard let bounds = gap.bounds, try await moveStored([partition: bounds.earliest])
+            guard let bounds = gap.bounds, try await moveStored([partition: bounds.lowerBound])
             else { return }
             var lost: Int64 = 0
             if case .retention(let count) = gap.cause { lost = count }
@@ -263,11 +249,11 @@ final class IngestSession {
                 "the log did not have the next offset of a partition; it goes on at the earliest",
                 metadata: [
                     "topic": "\(partition.topic)", "partition": "\(partition.partition)", "from": "\(offset)",
-                    "to": "\(bounds.earliest)",
+                    "to": "\(bounds.lowerBound)",
                     "lost": [.beyondEnd, .otherLog].contains(gap.cause) ? "unknown" : "\(lost)",
                     "cause": "\(gap.explanation)",
                 ])
-            await move(partition, to: .at(bounds.earliest))
+            await move(partition, to: .at(bounds.lowerBound))
         }
     }
 
@@ -290,4 +276,117 @@ final class IngestSession {
         await consumer.assign([partition: offset])
         status.clearStandstill(of: [partition])
     }
+}
+
+/// Positions of the process in its partitions.
+struct PartitionPositions: Sendable {
+    /// Epoch taken at assignment; offset of the next event to apply, nil if none was ever applied; and the last applied
+    /// message, nil if it is not known.
+    typealias Position = (epoch: Int64, next: Int64?, last: KafkaFingerprint?)
+
+    private(set) var positions: [TopicPartition: Position] = [:]
+
+    /// Current epochs.
+    var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
+
+    mutating func take(_ rows: [StoredPosition]) {
+        for row in rows {
+            var last: KafkaFingerprint?
+            if let offset = row.lastOffset, let hash = row.lastHash {
+                last = KafkaFingerprint(offset: offset, hash: hash)
+            }
+            positions[row.place] = (row.epoch, row.nextOffset, last)
+        }
+    }
+
+    mutating func drop(_ partitions: some Sequence<TopicPartition>) {
+        for partition in partitions { positions[partition] = nil }
+    }
+
+    /// Offset of the first event to apply among the messages received under an epoch. Nil if the epoch is not the
+    /// current one, since messages of an older epoch may lie beyond a gap.
+    func firstDue(of partition: TopicPartition, receivedUnder epoch: Int64?) -> Int64? {
+        guard let position = positions[partition], position.epoch == epoch else { return nil }
+        return position.next ?? 0
+    }
+
+    /// Offset at which reading starts; nil for a partition of another process.
+    func start(of partition: TopicPartition) -> KafkaOffset? {
+        guard let position = positions[partition] else { return nil }
+        guard let next = position.next else { return .earliest }
+        guard let last = position.last, last.offset < next else { return .at(next) }
+        return .behind(last, next: next)
+    }
+
+    /// Offsets at which reading of all partitions starts.
+    var starts: [TopicPartition: KafkaOffset] {
+        Dictionary(positions.keys.map { ($0, start(of: $0) ?? .earliest) }) { $1 }
+    }
+
+    /// The compare-and-set that moves each partition behind its last applied message, in key order.
+    func advances(behind messages: [TopicPartition: KafkaFingerprint]) -> [PositionAdvance] {
+        messages.sorted { $0.key < $1.key }.compactMap { advance($0, to: $1.offset + 1, last: $1) }
+    }
+
+    /// The compare-and-set that moves each partition to an offset without applying messages, in key order. The last applied
+    /// message stays that of the partition if it is before the offset.
+    func advances(to next: [TopicPartition: Int64]) -> [PositionAdvance] {
+        next.sorted { $0.key < $1.key }.compactMap { partition, next in
+            let last = positions[partition]?.last
+            let isBehind = positions[partition]?.next.map { $0 <= next } ?? false
+            return advance(partition, to: next, last: isBehind ? last : nil)
+        }
+    }
+
+    private func advance(
+        _ partition: TopicPartition, to next: Int64, last: KafkaFingerprint?
+    ) -> PositionAdvance? {
+        positions[partition].map {
+            PositionAdvance(
+                topic: partition.topic, partition: partition.partition, epoch: $0.epoch, expected: $0.next, next: next,
+                lastOffset: last?.offset, lastHash: last?.hash)
+        }
+    }
+
+    mutating func applied(_ advances: [PositionAdvance]) {
+        for advance in advances {
+            positions[advance.place]?.next = advance.next
+            positions[advance.place]?.last = advance.last
+        }
+    }
+
+    /// Partitions whose stored position is not this process's, because another process has taken them.
+    func fenced(_ advances: [PositionAdvance], stored: [StoredPosition]) -> [TopicPartition] {
+        let stored = Self.byPartition(stored)
+        return advances.compactMap { advance in
+            let row = stored[advance.place]
+            return row?.epoch == advance.epoch && row?.nextOffset == advance.expected ? nil : advance.place
+        }
+    }
+
+    /// Whether an attempt was committed although its COMMIT was not acknowledged.
+    func areApplied(_ advances: [PositionAdvance], stored: [StoredPosition]) -> Bool {
+        let stored = Self.byPartition(stored)
+        return advances.allSatisfy { advance in
+            let row = stored[advance.place]
+            return row?.epoch == advance.epoch && row?.nextOffset == advance.next
+        }
+    }
+
+    private static func byPartition(_ stored: [StoredPosition]) -> [TopicPartition: StoredPosition] {
+        Dictionary(stored.map { ($0.place, $0) }) { $1 }
+    }
+}
+
+extension PositionAdvance {
+    var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
+
+    fileprivate var last: KafkaFingerprint? {
+        guard let lastOffset, let lastHash else { return nil }
+        return KafkaFingerprint(offset: lastOffset, hash: lastHash)
+    }
+}
+
+extension StoredPosition {
+    var place: TopicPartition { TopicPartition(topic: topic, partition: partition) }
 }

@@ -40,7 +40,7 @@ package struct DeadLetterReplayer: Sendable {
             object["failures"] = .object(
                 JSONObject(
                     failures.sorted { $0.key < $1.key }.map {
-                        JSONObject.Member(key: $0.key, value: .number(JSONNumber($0.value)))
+                        (key: $0.key, value: .number(JSONNumber($0.value)))
                     }))
             return object
         }
@@ -161,18 +161,12 @@ package struct DeadLetterReplayer: Sendable {
 
     // MARK: A chunk
 
-    private enum Chunk {
+    /// A rehearsal throws its chunk, to undo the transaction.
+    private enum Chunk: Error {
         case none
         case done(Outcome, count: Int, last: Int64)
         /// The database refuses one of the events.
         case poison(count: Int)
-    }
-
-    /// Undoes the transaction of a rehearsal.
-    private struct Rehearsed: Error {
-        let chunk: Outcome
-        let count: Int
-        let last: Int64
     }
 
     private func next(
@@ -194,11 +188,12 @@ package struct DeadLetterReplayer: Sendable {
                     first = rows.first
                     count = rows.count
                     let outcome = try await apply(rows, known, decoder, keepsOrder: keepsOrder, on: connection)
-                    if isRehearsal { throw Rehearsed(chunk: outcome, count: rows.count, last: end.id) }
-                    return .done(outcome, count: rows.count, last: end.id)
+                    let chunk = Chunk.done(outcome, count: rows.count, last: end.id)
+                    if isRehearsal { throw chunk }
+                    return chunk
                 }
-            } catch let rehearsed as Rehearsed {
-                return .done(rehearsed.chunk, count: rehearsed.count, last: rehearsed.last)
+            } catch let rehearsed as Chunk {
+                return rehearsed
             } catch {
                 switch ApplyFailure(error) {
                 case .poison(let message):
@@ -231,9 +226,10 @@ package struct DeadLetterReplayer: Sendable {
             fold, behind: PostgresPipeline(), on: connection, outcomes
         ) { rejected, pipeline in
             let failures = rejected.map { event in
-                RepeatedFailure(
-                    id: rows[event.record].id, app: event.app, code: event.code, error: event.message,
-                    pointer: event.pointer)
+                var row = rows[event.record]
+                (row.letter.app, row.letter.code) = (event.app, event.code)
+                (row.letter.error, row.letter.pointer) = (event.message, event.pointer)
+                return row
             }
             let failed = Set(failures.map(\.id))
             let replayed = rows.lazy.map(\.id).filter { !failed.contains($0) }
@@ -251,12 +247,12 @@ package struct DeadLetterReplayer: Sendable {
     private func refused(
         _ row: StoredDeadLetter, _ message: String, isRehearsal: Bool
     ) async throws -> Chunk {
-        let failure = RepeatedFailure(
-            id: row.id, app: row.letter.app, code: "databaseRefused", error: message, pointer: nil)
+        var failure = row
+        (failure.letter.code, failure.letter.error, failure.letter.pointer) = ("databaseRefused", message, nil)
         if !isRehearsal { _ = try await pool.execute(.deadLettersFailedAgain([failure])) }
         var outcome = Outcome()
         outcome.failed = 1
-        outcome.failures = [failure.code: 1]
+        outcome.failures = [failure.letter.code: 1]
         return .done(outcome, count: 1, last: row.id)
     }
 }
@@ -265,13 +261,11 @@ extension DeadLetter {
     /// The original message in its place.
     ///
     /// - Parameter keepsOrder: whether it may still be ordered by its arrival.
-    fileprivate func placed(keepsOrder: Bool) -> KafkaBatch.Placed {
+    fileprivate func placed(keepsOrder: Bool) -> (offset: Int64, message: KafkaMessage) {
         let headers = keepsOrder ? headers : headers.filter { $0.name.lowercased() != EventHandling.orderHeader }
-        return KafkaBatch.Placed(
-            partition: partition, offset: offset,
-            message: KafkaMessage(
-                topic: topic, key: key, value: payload,
-                headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) },
-                timestampMilliseconds: messageTime))
+        let message = KafkaMessage(
+            topic: topic, partition: partition, key: key, value: payload,
+            headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) }, timestampMilliseconds: messageTime)
+        return (offset, message)
     }
 }

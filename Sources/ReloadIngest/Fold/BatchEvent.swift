@@ -1,3 +1,5 @@
+import JSON
+import PostgresClient
 import WidgetEvents
 import WidgetModel
 import WidgetStore
@@ -25,10 +27,10 @@ struct BatchEvent: Sendable {
     }
 }
 
-/// A message of the batch that becomes a dead letter.
-struct RejectedEvent: Hashable, Sendable {
-    /// Index in the polled batch.
-    var record: Int
+/// A message of the batch that becomes a dead letter, also as the error of an event that cannot be applied.
+struct RejectedEvent: Error, Hashable {
+    /// Index in the polled batch. The fold sets it for the errors of an event.
+    var record = -1
     var app: String?
     /// Name of the error's class.
     var code: String
@@ -37,6 +39,8 @@ struct RejectedEvent: Hashable, Sendable {
     var pointer: String?
     /// Whether the outcome is kept.
     var keepsOutcome = false
+    /// The app or the kind, if the fold did not find it.
+    var unknownName: DirectoryName?
 }
 
 /// A lifecycle event of the batch without effect.
@@ -68,27 +72,27 @@ extension RejectedEvent {
             message: "more events of no registered app wait than may: this one is lost")
     }
 
-    /// Reason why a well-formed event cannot be applied.
-    struct Reason: Error {
-        var app: String
-        var code: String
-        var message: String
-        var pointer: String?
-        /// The app or the kind, if it was not found.
-        var unknownName: DirectoryName?
+    // MARK: Errors of well-formed events
 
-        static func invalidEnvironment(app: String, _ problem: ModelError) -> Reason {
-            let pointer = "/environment\(problem.pointer)"
-            return Reason(app: app, code: "invalidValue", message: "\(pointer): \(problem.message)", pointer: pointer)
-        }
+    static func unknownApp(_ name: String) -> RejectedEvent {
+        RejectedEvent(
+            app: name, code: DeadLetterCause.unknownApp.rawValue,
+            message: "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
+            pointer: "/app", unknownName: DirectoryName(app: name))
+    }
 
-        static func missingTime(app: String) -> Reason {
-            Reason(
-                app: app, code: "missingAttribute",
-                message:
-                    "expected the attribute time, or a timestamp of the Kafka message in milliseconds since 1970; found "
-                    + "neither")
-        }
+    static func invalidEnvironment(app: String, _ problem: ModelError) -> RejectedEvent {
+        let pointer = "/environment\(problem.pointer)"
+        return RejectedEvent(
+            app: app, code: "invalidValue", message: "\(pointer): \(problem.message)", pointer: pointer)
+    }
+
+    static func missingTime(app: String) -> RejectedEvent {
+        RejectedEvent(
+            app: app, code: "missingAttribute",
+            message:
+                "expected the attribute time, or a timestamp of the Kafka message in milliseconds since 1970; found "
+                + "neither")
     }
 }
 
@@ -97,5 +101,48 @@ extension EventPosition {
     /// order.
     func precedes(_ other: EventPosition) -> Bool {
         (topic, partition, offset) < (other.topic, other.partition, other.offset)
+    }
+}
+
+/// Class of a failure to apply a batch, also as the error of its fold.
+enum ApplyFailure: Error, Equatable {
+    /// Another process has taken some of the partitions.
+    case fenced
+    /// The set of diverted apps has changed.
+    case diversionsChanged
+    /// Ingest is halted.
+    case halted
+    /// The directory of kinds is older than the stored widgets.
+    case directoryIsBehind
+    /// The database refuses the data of an event. Halving the batch finds the event.
+    case poison(String)
+    /// The batch exceeds a limit of the database and must be halved.
+    case tooMuch(String)
+    /// A transient failure that the batch does not cause.
+    case wait(String)
+    /// The task was cancelled.
+    case stopped
+
+    init(_ error: any Error) {
+        switch error {
+        case is CancellationError:
+            self = .stopped
+        case let failure as ApplyFailure:
+            self = failure
+        case let error as PostgresError where error.kind == .cancelled:
+            self = .stopped
+        case let error as PostgresError where error.isFenced:
+            self = .fenced
+        case let error as PostgresError where error.findsOtherDiversions:
+            self = .diversionsChanged
+        case let error as PostgresError where error.findsHaltedTopic:
+            self = .halted
+        case let error as PostgresError where error.blamesData:
+            self = .poison("\(error)")
+        case let error as PostgresError where error.asksForLess:
+            self = .tooMuch("\(error)")
+        default:
+            self = .wait("\(error)")
+        }
     }
 }

@@ -31,17 +31,13 @@ struct ViewedContent: Sendable {
 /// Folds a polled batch in memory, so that many events for one target become one row of SQL input.
 /// Pure.
 struct BatchFold: Sendable {
-    /// Target of a reload of everyone; nil for all kinds of the app.
-    private struct Scope: Hashable {
-        let appID: Int32
-        let kindID: Int32?
-        var matching: WidgetConfiguration?
-    }
-
-    /// Target of a request for a user, device or widget.
+    /// Target of a reload request.
     private struct Target: Hashable {
-        let audience: TimelineMark.Audience
+        /// Nil for everyone.
+        let audience: TimelineMark.Audience?
+        /// The app with the id of the user, device or widget; empty for everyone.
         let id: ScopedIdentifier
+        /// Nil for all kinds of the app.
         let kindID: Int32?
         let matching: WidgetConfiguration?
     }
@@ -49,7 +45,7 @@ struct BatchFold: Sendable {
     let directory: KindDirectory
     private let divertedApps: Set<Int32>
     private let fullApps: Set<Int32>
-    private var reloadsOfEveryone: [Scope: EveryoneReload] = [:]
+    private var reloadsOfEveryone: [Target: EveryoneReload] = [:]
     private var targeted: [Target: TimelineMark] = [:]
     /// Views in log order.
     private(set) var views: [WidgetView] = []
@@ -167,7 +163,7 @@ struct BatchFold: Sendable {
                 return
             }
         }
-        do throws(RejectedEvent.Reason) {
+        do throws(RejectedEvent) {
             guard let app else { throw .unknownApp(event.event.app) }
             try fold(event, of: app)
             accepted += 1
@@ -175,19 +171,17 @@ struct BatchFold: Sendable {
         } catch {
             if let name = error.unknownName { unknown[name.bytes] = name }
             if isTopicFull, error.code == DeadLetterCause.unknownApp.rawValue {
-                dropped.append(.droppedWithoutApp(event.record, app: error.app))
-                return
+                return dropped.append(.droppedWithoutApp(event.record, app: error.app))
             }
-            rejected.append(
-                RejectedEvent(
-                    record: event.record, app: error.app, code: error.code, message: error.message,
-                    pointer: error.pointer))
+            var error = error
+            (error.record, error.unknownName) = (event.record, nil)
+            rejected.append(error)
         }
     }
 }
 
 extension BatchFold {
-    private mutating func fold(_ event: BatchEvent, of app: RegisteredApp) throws(RejectedEvent.Reason) {
+    private mutating func fold(_ event: BatchEvent, of app: RegisteredApp) throws(RejectedEvent) {
         switch event.event.change {
         case .reload(let request): try add(request, of: app, at: event.position)
         case .view(let widget): try addView(of: widget, app, event)
@@ -195,7 +189,7 @@ extension BatchFold {
             let kind = try kind(placement.kind, of: app, pointer: "/kind")
             let resolved = kind.definition.resolve(placement)
             if let problem = kind.definition.problem(with: resolved) {
-                throw RejectedEvent.Reason(
+                throw RejectedEvent(
                     app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
             }
             try addChange(app, event, resolved: resolved)
@@ -225,7 +219,7 @@ extension BatchFold {
 
     private mutating func addChange(
         _ app: RegisteredApp, _ event: BatchEvent, resolved: ResolvedPlacement? = nil, content: ViewedContent? = nil
-    ) throws(RejectedEvent.Reason) {
+    ) throws(RejectedEvent) {
         guard let time = event.time else { throw .missingTime(app: app.name) }
         changes.append(
             FoldedChange(
@@ -235,7 +229,7 @@ extension BatchFold {
 
     private mutating func addView(
         of widget: String, _ app: RegisteredApp, _ event: BatchEvent
-    ) throws(RejectedEvent.Reason) {
+    ) throws(RejectedEvent) {
         // The widget decides whether the view counts.
         if event.handling.user != nil || event.handling.keepsOutcome { return try addChange(app, event) }
         guard let time = event.time else { throw .missingTime(app: app.name) }
@@ -263,55 +257,45 @@ extension TimelineMark {
 extension BatchFold {
     private mutating func add(
         _ request: ReloadRequest, of app: RegisteredApp, at position: EventPosition
-    ) throws(RejectedEvent.Reason) {
+    ) throws(RejectedEvent) {
+        let (audience, id): (TimelineMark.Audience?, String) =
+            switch request.audience {
+            case .user(let id): (.user, id)
+            case .device(let id): (.device, id)
+            case .widget(let id): (.widget, id)
+            case .everyone: (nil, "")
+            }
+        func mark(_ kindID: Int32?) {
+            let target = Target(
+                audience: audience, id: ScopedIdentifier(app.id, id), kindID: kindID, matching: request.matching)
+            guard let audience else {
+                let earlier = reloadsOfEveryone[target]
+                reloadsOfEveryone[target] = EveryoneReload(
+                    appID: app.id, kindID: kindID, matching: request.matching?.canonical,
+                    events: 1 + (earlier?.events ?? 0),
+                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+                    reason: request.reason)
+                return
+            }
+            // Modified in place: a copy of the mark, and a second look-up of its target, would cost more than the fold
+            // itself.
+            targeted[
+                target,
+                default: TimelineMark(
+                    audience: audience, appID: app.id, audienceID: id, kindID: kindID,
+                    matching: request.matching?.canonical, events: 0, urgency: .budgeted, lane: .bulk,
+                    cause: position, reason: request.reason)
+            ].add(request.reason, at: position)
+        }
         // One row of input per kind, or one without a kind for all kinds.
         switch request.kinds {
-        case .all: add(request, app.id, nil, at: position)
-        case .kinds(let names) where names.count == 1:
-            add(request, app.id, try kindID(names[0], of: app), at: position)
+        case .all: mark(nil)
+        case .kinds(let names) where names.count == 1: mark(try kindID(names[0], of: app))
         case .kinds(let names):
             var ids: [Int32] = []
             for name in names { ids.append(try kindID(name, of: app)) }
-            for id in ids { add(request, app.id, id, at: position) }
+            for id in ids { mark(id) }
         }
-    }
-
-    private mutating func add(
-        _ request: ReloadRequest, _ appID: Int32, _ kindID: Int32?, at position: EventPosition
-    ) {
-        switch request.audience {
-        case .user(let id): add(request, .user, id, appID, kindID, at: position)
-        case .device(let id): add(request, .device, id, appID, kindID, at: position)
-        case .widget(let id): add(request, .widget, id, appID, kindID, at: position)
-        case .everyone: addForEveryone(request, appID, kindID, at: position)
-        }
-    }
-
-    private mutating func add(
-        _ request: ReloadRequest, _ audience: TimelineMark.Audience, _ id: String, _ appID: Int32, _ kindID: Int32?,
-        at position: EventPosition
-    ) {
-        let target = Target(
-            audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
-        // Modified in place: a copy of the mark, and a second look-up of its target, would cost more than the fold
-        // itself.
-        targeted[
-            target,
-            default: TimelineMark(
-                audience: audience, appID: appID, audienceID: id, kindID: kindID, matching: request.matching?.canonical,
-                events: 0, urgency: .budgeted, lane: .bulk, cause: position, reason: request.reason)
-        ].add(request.reason, at: position)
-    }
-
-    private mutating func addForEveryone(
-        _ request: ReloadRequest, _ appID: Int32, _ kindID: Int32?, at position: EventPosition
-    ) {
-        let scope = Scope(appID: appID, kindID: kindID, matching: request.matching)
-        let earlier = reloadsOfEveryone[scope]
-        reloadsOfEveryone[scope] = EveryoneReload(
-            appID: appID, kindID: kindID, matching: request.matching?.canonical, events: 1 + (earlier?.events ?? 0),
-            urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-            reason: request.reason)
     }
 
     private func ofEveryone(_ isIncluded: (EveryoneReload) -> Bool) -> [EveryoneReload] {
@@ -325,11 +309,11 @@ extension BatchFold {
     /// The kind, and the values that a widget of the kind with this configuration shows.
     private func effective(
         _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String
-    ) throws(RejectedEvent.Reason) -> (RegisteredKind, WidgetConfiguration) {
+    ) throws(RejectedEvent) -> (RegisteredKind, WidgetConfiguration) {
         let kind = try kind(name, of: app, pointer: "\(pointer)/kind")
         let family = kind.definition.anyFamily
         if let problem = kind.definition.problem(with: configuration, family: family) {
-            throw RejectedEvent.Reason(
+            throw RejectedEvent(
                 app: app.name, code: "invalidValue", message: "\(pointer)\(problem)", pointer: pointer + problem.pointer
             )
         }
@@ -345,13 +329,13 @@ extension BatchFold {
 
     private func kind(
         _ name: String, of app: RegisteredApp, pointer: String
-    ) throws(RejectedEvent.Reason) -> RegisteredKind {
+    ) throws(RejectedEvent) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
             if let kind = directory.unreadableKind(name, of: app) {
-                throw RejectedEvent.Reason(
+                throw RejectedEvent(
                     app: app.name, code: "unreadableKind", message: "\(pointer): \(kind.message)", pointer: pointer)
             }
-            throw RejectedEvent.Reason(
+            throw RejectedEvent(
                 app: app.name, code: "unknownKind",
                 message: "\(pointer): app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))",
                 pointer: pointer, unknownName: DirectoryName(app: app.name, kind: name))
@@ -360,7 +344,7 @@ extension BatchFold {
     }
 
     /// Id of a kind that a reload names.
-    private mutating func kindID(_ name: String, of app: RegisteredApp) throws(RejectedEvent.Reason) -> Int32 {
+    private mutating func kindID(_ name: String, of app: RegisteredApp) throws(RejectedEvent) -> Int32 {
         for known in kindIDs where known.appID == app.id && Text.equal(known.name, name) { return known.id }
         // A reload needs no definition.
         let id: Int32
@@ -371,14 +355,5 @@ extension BatchFold {
         }
         if kindIDs.count < 16 { kindIDs.append((app.id, name, id)) }
         return id
-    }
-}
-
-extension RejectedEvent.Reason {
-    fileprivate static func unknownApp(_ name: String) -> RejectedEvent.Reason {
-        RejectedEvent.Reason(
-            app: name, code: "unknownApp",
-            message: "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
-            pointer: "/app", unknownName: DirectoryName(app: name))
     }
 }

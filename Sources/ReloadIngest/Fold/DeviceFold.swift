@@ -4,38 +4,8 @@ import WidgetStore
 
 /// Folds the registrations of a batch into one write for each device. Pure, except for the random nonces of sealed tokens.
 struct DeviceFold {
-    private struct Key: Hashable {
-        let user: ScopedIdentifier
-        let device: ScopedIdentifier
-    }
-
-    /// A registration, or with a channel of nil its end.
-    private struct Registration {
-        let record: Int
-        let app: RegisteredApp
-        let user: String
-        let device: String
-        let channel: DeliveryChannel?
-        var time: Timestamp
-        let isOrderedByArrival: Bool
-        var token: DeviceTokenKeys.Sealed?
-
-        var key: Key { Key(user: ScopedIdentifier(app.id, user), device: ScopedIdentifier(app.id, device)) }
-
-        /// Nil for an event that concerns no registration.
-        init?(_ event: FoldedChange) {
-            guard let user = event.user, case .device(let change) = event.change else { return nil }
-            switch change {
-            case .environment: return nil
-            case .registered(_, let channel): self.channel = channel
-            case .unregistered: channel = nil
-            }
-            (record, app, self.user, device) = (event.record, event.app, user, change.device)
-            (time, isOrderedByArrival) = (event.time, event.handling.isOrderedByArrival)
-        }
-    }
-
-    private var latest: [Key: Registration] = [:]
+    /// The last registration of each user and device, with its record.
+    private var latest: [ScopedIdentifier: [ScopedIdentifier: (record: Int, write: RegistrationWrite)]] = [:]
     /// Devices of each user that are registered after the events so far.
     private var registered: [ScopedIdentifier: Set<ScopedIdentifier>] = [:]
     private(set) var ignored: [IgnoredEvent] = []
@@ -57,10 +27,18 @@ struct DeviceFold {
             self.registered[ScopedIdentifier(device.appID, device.user), default: []].insert(
                 ScopedIdentifier(device.appID, device.device))
         }
-        for change in changes {
-            guard var registration = Registration(change) else { continue }
-            registration.time = min(registration.time, now)
-            add(registration)
+        for change in changes { add(change, now) }
+    }
+
+    /// User, device and channel of a registration, or with a channel of nil its end; nil for other events.
+    private static func registration(
+        _ event: FoldedChange
+    ) -> (user: String, device: String, channel: DeliveryChannel?)? {
+        guard let user = event.user, case .device(let change) = event.change else { return nil }
+        switch change {
+        case .environment: return nil
+        case .registered(let device, let channel): return (user, device, channel)
+        case .unregistered(let device): return (user, device, nil)
         }
     }
 
@@ -68,71 +46,63 @@ struct DeviceFold {
     static func users(of changes: [FoldedChange]) -> [(appID: Int32, user: String)] {
         var users: [ScopedIdentifier: (appID: Int32, user: String)] = [:]
         for change in changes {
-            guard let registration = Registration(change) else { continue }
-            users[registration.key.user] = (registration.app.id, registration.user)
+            guard let user = registration(change)?.user else { continue }
+            users[ScopedIdentifier(change.app.id, user)] = (change.app.id, user)
         }
         return users.values.sorted { ($0.appID, $0.user) < ($1.appID, $1.user) }
     }
 
-    private mutating func add(_ registration: Registration) {
-        let key = registration.key
-        if let earlier = latest[key], !registration.isOrderedByArrival, registration.time < earlier.time {
-            ignored.append(IgnoredEvent(record: registration.record, reason: .older))
+    private mutating func add(_ event: FoldedChange, _ now: Timestamp) {
+        guard let (user, device, channel) = Self.registration(event) else { return }
+        let (userKey, deviceKey) = (ScopedIdentifier(event.app.id, user), ScopedIdentifier(event.app.id, device))
+        let (time, isOrderedByArrival) = (min(event.time, now), event.handling.isOrderedByArrival)
+        if let earlier = latest[userKey]?[deviceKey], !isOrderedByArrival, time < earlier.write.time {
+            ignored.append(IgnoredEvent(record: event.record, reason: .older))
             return
         }
-        guard let channel = registration.channel else {
-            registered[key.user]?.remove(key.device)
-            latest[key] = registration
-            return
-        }
-        let devices = registered[key.user] ?? []
-        guard devices.contains(key.device) || devices.count < rules.devicesPerUser else {
-            return reject(
-                registration, code: "tooManyDevices", pointer: "/device", message: rules.tooManyDevices)
-        }
-        var accepted = registration
-        if case .apns(let address) = channel {
-            if let problem = rules.problem(ofTopic: address.topic, app: registration.app.name) {
-                return reject(
-                    registration, code: "topicNotAllowed", pointer: "/channel/apns/topic", message: problem)
+        var token: DeviceTokenKeys.Sealed?
+        if let channel {
+            let devices = registered[userKey] ?? []
+            guard devices.contains(deviceKey) || devices.count < rules.devicesPerUser else {
+                return reject(event, code: "tooManyDevices", pointer: "/device", message: rules.tooManyDevices)
             }
-            let owner = DeviceTokenKeys.Owner(
-                appID: registration.app.id, user: registration.user, device: registration.device)
-            accepted.token = try? keys?.seal(address.token, for: owner)
-            guard accepted.token != nil else {
-                return reject(
-                    registration, code: "noTokenKey", pointer: "/channel",
-                    message: "tokens of devices cannot be stored: ingest has no delivery.tokenKeys")
+            if case .apns(let address) = channel {
+                if let problem = rules.problem(ofTopic: address.topic, app: event.app.name) {
+                    return reject(event, code: "topicNotAllowed", pointer: "/channel/apns/topic", message: problem)
+                }
+                let owner = DeviceTokenKeys.Owner(appID: event.app.id, user: user, device: device)
+                token = try? keys?.seal(address.token, for: owner)
+                guard token != nil else {
+                    return reject(
+                        event, code: "noTokenKey", pointer: "/channel",
+                        message: "tokens of devices cannot be stored: ingest has no delivery.tokenKeys")
+                }
             }
+            registered[userKey, default: []].insert(deviceKey)
+        } else {
+            registered[userKey]?.remove(deviceKey)
         }
-        registered[key.user, default: []].insert(key.device)
-        latest[key] = accepted
+        let write = RegistrationWrite(
+            appID: event.app.id, user: user, device: device, time: time, isOrderedByArrival: isOrderedByArrival,
+            channel: channel, token: token)
+        latest[userKey, default: [:]][deviceKey] = (event.record, write)
     }
 
-    private mutating func reject(
-        _ registration: Registration, code: String, pointer: String, message: String
-    ) {
+    private mutating func reject(_ event: FoldedChange, code: String, pointer: String, message: String) {
         rejected.append(
             RejectedEvent(
-                record: registration.record, app: registration.app.name, code: code, message: "\(pointer): \(message)",
+                record: event.record, app: event.app.name, code: code, message: "\(pointer): \(message)",
                 pointer: pointer))
     }
 
-    var writes: [RegistrationWrite] {
-        latest.values.map { registration in
-            RegistrationWrite(
-                appID: registration.app.id, user: registration.user, device: registration.device,
-                time: registration.time, isOrderedByArrival: registration.isOrderedByArrival,
-                channel: registration.channel, token: registration.token)
-        }
-    }
+    var writes: [RegistrationWrite] { latest.values.flatMap { $0.values.map(\.write) } }
 
     /// Events whose writes the database has not taken, because a later event had already been applied.
     func older(written: [RegisteredDevice]) -> [IgnoredEvent] {
-        let written = Set(
-            written.map {
-                Key(user: ScopedIdentifier($0.appID, $0.user), device: ScopedIdentifier($0.appID, $0.device))
-            })
-        return latest.filter { !written.contains($0.key) }.map { IgnoredEvent(record: $1.record, reason: .older) }
+        var missed = latest
+        for device in written {
+            missed[ScopedIdentifier(device.appID, device.user)]?[ScopedIdentifier(device.appID, device.device)] = nil
+        }
+        return missed.values.flatMap { $0.values.map { IgnoredEvent(record: $0.record, reason: .older) } }
     }
 }

@@ -3,17 +3,13 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Error of folding lifecycle events.
-enum LifecycleFoldError: Error {
-    /// A stored widget has a kind that is not in the directory yet.
-    case directoryIsBehind
-}
-
 /// A widget that leaves the stacks of a user, because it was removed or given to another user.
 struct Departure {
+    let appID: Int32
     let widget: String
     let user: String
     let time: Timestamp
+    let isOrderedByArrival: Bool
 }
 
 /// Applies a batch's lifecycle events to the stored widgets and computes the writes. Pure.
@@ -54,7 +50,7 @@ struct LifecycleFold {
 
     /// - Parameter now: the database's time, read behind the locks. No change counts as later, since one from a clock that
     ///   is ahead would precede all correct ones until then; a later stored time counts as none.
-    init(stored: [StoredWidget], directory: KindDirectory, now: Timestamp) throws(LifecycleFoldError) {
+    init(stored: [StoredWidget], directory: KindDirectory, now: Timestamp) throws(ApplyFailure) {
         self.directory = directory
         self.now = now
         for widget in stored {
@@ -110,7 +106,7 @@ struct LifecycleFold {
         case .view(let id):
             let key = ScopedIdentifier(event.app.id, id)
             guard !rejectUnreadable(event, id: id, pointer: "/widget", reason: unreadable[key]) else { return nil }
-            if let reason = WidgetLifecycle.ignores(viewOf: widgets[key]?.record, by: event.handling.user) {
+            if let reason = WidgetRecord.ignores(viewOf: widgets[key]?.record, by: event.handling.user) {
                 ignore(event, reason)
             } else {
                 views.append((appID: event.app.id, widget: id, time: event.time))
@@ -133,7 +129,7 @@ struct LifecycleFold {
         }
         if case .configured(let id, let configuration) = change,
             let record = widgets[key]?.record, !record.removed,
-            !WidgetLifecycle.isForeign(record, to: event.handling.user)
+            !WidgetRecord.isForeign(record, to: event.handling.user)
         {
             guard let kind = directory.kind(record.kind, of: event.app)?.definition else {
                 let message = "widget \(Text.quoted(id)) is of kind \(Text.quoted(record.kind)), which was retired"
@@ -147,7 +143,7 @@ struct LifecycleFold {
         }
         let before = widgets[key]?.record
         let kind = before.flatMap { directory.kind($0.kind, of: event.app) }
-        let outcome = WidgetLifecycle.apply(
+        let outcome = WidgetRecord.apply(
             change.keepingDefaults(of: before, kind?.definition.intent), at: time(of: event, for: before), to: before,
             limitedTo: event.handling.user)
         write(outcome, to: key, by: event, reason: change.reason)
@@ -163,7 +159,9 @@ struct LifecycleFold {
             after.removed || !Text.equal(after.user, before.user)
         {
             return Departure(
-                widget: change.widget, user: before.user, time: after.removed ? min(event.time, now) : after.changedAt)
+                appID: event.app.id, widget: change.widget, user: before.user,
+                time: after.removed ? min(event.time, now) : after.changedAt,
+                isOrderedByArrival: event.handling.isOrderedByArrival)
         }
         return nil
     }
@@ -196,7 +194,7 @@ struct LifecycleFold {
         var (reason, isApplied) = (WidgetIgnoredReason.unknown, false)
         for key in moved where !isRetired(widgets[key]?.record, event.app) {
             let record = widgets[key]?.record
-            let outcome = WidgetLifecycle.apply(
+            let outcome = WidgetRecord.apply(
                 environment, at: time(of: event, for: record), to: record, limitedTo: event.handling.user)
             write(outcome, to: key, by: event, reason: .environment)
             switch outcome {
@@ -226,7 +224,7 @@ struct LifecycleFold {
     mutating func complete(_ widget: UndecidedWidget, with defaults: WidgetConfiguration) {
         let key = ScopedIdentifier(widget.app.id, widget.record.widget)
         guard unreadable[key] == nil, var state = widgets[key], var record = state.record, !record.removed,
-            Text.equal(record.kind, widget.kind.name), !WidgetLifecycle.isForeign(record, to: widget.record.user),
+            Text.equal(record.kind, widget.kind.name), !WidgetRecord.isForeign(record, to: widget.record.user),
             let intent = directory.kind(widget.kind.name, of: widget.app)?.definition.intent
         else { return }
         let completed = intent.completed(record.configuration, from: defaults)
@@ -283,12 +281,8 @@ struct LifecycleFold {
 /// Writes of a batch's lifecycle events. Timelines are named by identity, since their row ids are known only after they
 /// have been inserted and locked.
 struct LifecycleWrites: Sendable {
-    /// New row of a widget.
-    struct Widget: Sendable {
-        var write: WidgetWrite
-        /// Timeline to look up; nil if its row is known or the widget is removed.
-        var timeline: TimelineID?
-    }
+    /// New row of a widget, and the timeline to look up; nil if its row is known or the widget is removed.
+    typealias Widget = (write: WidgetWrite, timeline: TimelineID?)
 
     /// Widgets that were not stored before.
     var inserts: [Widget] = []
@@ -320,7 +314,7 @@ struct UndecidedWidget: Sendable {
 extension LifecycleFold {
     /// - Parameter patience: delay of the timelines of widgets whose dynamic defaults are requested; nil if none are
     ///   requested.
-    func writes(awaitingDefaults patience: Duration? = nil) throws(LifecycleFoldError) -> LifecycleWrites {
+    func writes(awaitingDefaults patience: Duration? = nil) throws(ApplyFailure) -> LifecycleWrites {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
         var departed: Set<Int64> = []
@@ -366,14 +360,15 @@ extension LifecycleFold {
             let old = state.stored?.timeline
             if let old, old.id != id { departed.insert(old.row) }
             let isKept = id != nil && old?.id == id
-            let widget = LifecycleWrites.Widget(
+            let widget: LifecycleWrites.Widget = (
                 write: WidgetWrite(
                     appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
                     timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
                     environment: record.environment, configuration: resolved?.configuration,
                     misfits: resolved?.problems.count ?? 0,
                     changedAt: record.changedAt, isBack: state.isBack),
-                timeline: isKept ? nil : id)
+                timeline: isKept ? nil : id
+            )
             if state.stored == nil {
                 writes.inserts.append(widget)
             } else {

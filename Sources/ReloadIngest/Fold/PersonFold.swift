@@ -15,13 +15,6 @@ struct PersonFold {
         var planning = PersonWrite.Planning.never
     }
 
-    /// A change that takes a widget out of the stacks of its former owner.
-    private struct PendingDeparture {
-        let key: ScopedIdentifier
-        let departure: Departure
-        let isOrderedByArrival: Bool
-    }
-
     private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
     /// The database's time, known before any event is applied; no change counts as later, and a later stored time counts
@@ -30,7 +23,7 @@ struct PersonFold {
     /// People whose rows were read, if they have any.
     private var known: Set<ScopedIdentifier> = []
     /// Departures of other people's widgets, in log order.
-    private var departures: [PendingDeparture] = []
+    private var departures: [Departure] = []
     private(set) var ignored: [IgnoredEvent] = []
     /// People whose stored state cannot be read.
     private var unreadable: Set<ScopedIdentifier> = []
@@ -126,24 +119,19 @@ struct PersonFold {
     }
 
     /// Takes a widget that was removed or given to another user out of its owner's stacks.
-    mutating func apply(_ departure: Departure, of app: RegisteredApp, isOrderedByArrival: Bool) {
-        let key = ScopedIdentifier(app.id, departure.user)
-        apply(PendingDeparture(key: key, departure: departure, isOrderedByArrival: isOrderedByArrival))
-    }
-
-    private mutating func apply(_ pending: PendingDeparture) {
-        guard known.contains(pending.key) else { return departures.append(pending) }
-        guard decodeArrangement(of: pending.key), var state = people.removeValue(forKey: pending.key) else { return }
+    mutating func apply(_ departure: Departure) {
+        let key = ScopedIdentifier(departure.appID, departure.user)
+        guard known.contains(key) else { return departures.append(departure) }
+        guard decodeArrangement(of: key), var state = people.removeValue(forKey: key) else { return }
         state.note(
             state.record.remove(
-                widget: pending.departure.widget, at: pending.departure.time,
-                isOrderedByArrival: pending.isOrderedByArrival))
-        people[pending.key] = state
+                widget: departure.widget, at: departure.time, isOrderedByArrival: departure.isOrderedByArrival))
+        people[key] = state
     }
 
     /// People whose rows are needed for departures.
     var missing: [PersonKey] {
-        Set(departures.map(\.key)).map { PersonKey(appID: $0.appID, user: $0.id.text) }
+        Set(departures.map { ScopedIdentifier($0.appID, $0.user) }).map { PersonKey(appID: $0.appID, user: $0.id.text) }
     }
 
     /// People that have changed.

@@ -1,5 +1,6 @@
+import JSON
 import KafkaClient
-import WidgetEvents
+package import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -14,8 +15,7 @@ struct PreparedBatch: Sendable {
         self.decoder = decoder
         let topics = batch.topics.map(decoder.topic)
         contents = batch.records.indices.map { index in
-            let record = batch.records[index]
-            return decoder.content(index, record, batch.bytes, topic: topics[Int(record.topicIndex)])
+            decoder.content(index, of: batch, topics[Int(batch.records[index].topicIndex)])
         }
     }
 
@@ -81,7 +81,8 @@ struct PreparedBatch: Sendable {
 
     /// Event of a message, including a message that was turned into a rejected one; nil if it cannot be decoded.
     func event(_ index: Int) -> BatchEvent? {
-        guard case .event(let event) = decoder.content(index, of: batch) else { return nil }
+        guard case .event(let event) = decoder.content(index, of: batch, decoder.topic(batch.topic(index)))
+        else { return nil }
         return event
     }
 
@@ -132,7 +133,131 @@ struct PreparedBatch: Sendable {
             key: batch.key(event.record).map { Array(batch.bytes[$0]) },
             headers: batch.headerValues(event.record).map { (name: $0.name, value: $0.value) },
             payload: batch.value(event.record).flatMap {
-                DeviceTokenRedaction.value(of: batch.bytes, $0, attributes: attributes)
+                attributes.redactedValue(of: batch.bytes, $0)
             })
+    }
+}
+
+/// A decoded message.
+enum RecordContent: Sendable {
+    case event(BatchEvent)
+    case rejected(RejectedEvent)
+    /// An event that has been applied already.
+    case repeated
+}
+
+/// Decodes the messages of a batch.
+struct RecordDecoder: Sendable {
+    private let topics: [String: IngestTopics.Input]
+    private var decoder: EventDecoder
+
+    /// The decoder for which the attribute `time` of events counts as absent.
+    var ignoringTimes: RecordDecoder {
+        var copy = self
+        copy.decoder.ignoresTimes = true
+        return copy
+    }
+
+    init(_ topics: IngestTopics, maximumEventBytes: Int = EventDecoder.defaultMaximumEventBytes) {
+        self.topics = topics.inputs
+        decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
+    }
+
+    /// Whether a topic may carry events of more than one app.
+    func isShared(_ topic: String) -> Bool { topics[topic]?.apps?.count != 1 }
+
+    /// The topic of this name; nil for one that ingest does not read.
+    func topic(_ name: String) -> IngestTopics.Input? { topics[name] }
+
+    /// Decodes a message of a batch.
+    ///
+    /// - Parameter topic: its topic; nil if ingest does not read it.
+    func content(_ index: Int, of batch: KafkaBatch, _ topic: IngestTopics.Input?) -> RecordContent {
+        guard let topic else {
+            return .rejected(
+                RejectedEvent(
+                    record: index, app: nil, code: "wrongTopic", message: "no topic that ingest reads"))
+        }
+        let (record, bytes) = (batch.records[index], batch.bytes)
+        var attributes = EventAttributes()
+        KafkaBatch.forEachHeader(of: record, in: bytes) { name, value in
+            attributes.note(name: name, value: value, in: bytes)
+        }
+        var app: String?
+        do throws(EventError) {
+            let decoded = try decoder.decode(
+                bytes: bytes, value: record.valueRange, attributes: attributes, topic: topic.carries)
+            app = decoded.event.app
+            guard topic.allows(decoded.event.app) else { return notAllowed(index, decoded.event.app) }
+            return .event(
+                BatchEvent(
+                    record: index,
+                    position: EventPosition(topic: topic.index, partition: record.partition, offset: record.offset),
+                    time: time(of: decoded, record), event: decoded.event,
+                    trace: decoded.traceparent.flatMap { TraceParent($0) }, id: decoded.id, source: decoded.source,
+                    handling: try EventHandling(attributes, in: bytes)))
+        } catch {
+            // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
+            app = app ?? error.app ?? record.valueRange.flatMap { EventDecoder.app(in: bytes, value: $0) }
+            if let app, !topic.allows(app) { return notAllowed(index, app, "; besides, \(error.description)") }
+            return .rejected(
+                RejectedEvent(
+                    record: index, app: app, code: error.code.rawValue, message: error.placedMessage,
+                    pointer: error.pointer))
+        }
+    }
+
+    private func notAllowed(_ index: Int, _ app: String, _ more: String = "") -> RecordContent {
+        .rejected(
+            RejectedEvent(
+                record: index, app: app, code: DeadLetterCause.notAllowed.rawValue,
+                message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
+    }
+
+    /// Time of the event: its own time, which cannot be after the message's timestamp, or else the timestamp. An unusable
+    /// timestamp counts as none. The timestamp may come from the same wrong clock, so that the time is limited again by
+    /// the database's clock when the event is applied.
+    private func time(of decoded: DecodedEvent, _ record: KafkaBatch.Record) -> Timestamp? {
+        guard let sent = Timestamp(milliseconds: record.timestampMilliseconds) else { return decoded.time }
+        return decoded.time.map { min($0, sent) } ?? sent
+    }
+}
+
+/// Names of the Kafka topics that ingest reads.
+package struct IngestTopics: Hashable, Sendable {
+    package var pushes = EventTopic.pushes.defaultName
+    package var appChanges = EventTopic.appChanges.defaultName
+    package var widgets = EventTopic.widgets.defaultName
+    package var donations = EventTopic.donations.defaultName
+    /// Further topics, for example one for each producer, with the sorts of events that they carry.
+    package var more: [String: EventTopic] = [:]
+    /// Apps whose events a topic may carry, by the topic's name. A topic that is not listed may carry events of any
+    /// app.
+    package var allowedApps: [String: Set<String>] = [:]
+
+    package init() {}
+
+    /// All names, in the order of ``EventPosition/topic``.
+    package var all: [String] { [pushes, appChanges, widgets, donations] + more.keys.sorted() }
+
+    /// A topic that ingest reads.
+    struct Input: Sendable {
+        /// Index in ``IngestTopics/all``.
+        let index: Int16
+        let carries: EventTopic
+        /// Apps whose events the topic may carry; nil for any.
+        let apps: Set<Identifier>?
+
+        func allows(_ app: String) -> Bool { apps?.contains(Identifier(app)) ?? true }
+    }
+
+    /// The topics by name.
+    var inputs: [String: Input] {
+        let sorts = EventTopic.allCases + more.sorted { $0.key < $1.key }.map(\.value)
+        let inputs = zip(all, sorts).enumerated().map { index, topic in
+            let apps = allowedApps[topic.0].map { Set($0.map(Identifier.init)) }
+            return (topic.0, Input(index: Int16(index), carries: topic.1, apps: apps))
+        }
+        return Dictionary(inputs) { first, _ in first }
     }
 }

@@ -1,40 +1,10 @@
 import WidgetModel
 import WidgetStore
 
-/// Free capacity.
-struct ClaimCapacity: Sendable {
-    var timelines: Int
-    /// Most timelines of patient lanes: urgent ones wait while they are claimed.
-    var patientTimelines: Int
-    /// Most concurrent requests, over all providers.
-    var concurrency: Int
-    /// Concurrent requests to a provider without a known limit. It gets further slots only if others leave them free.
-    var requestsPerProvider: Int
-    var inFlight: [ProviderKey: HeldSlots]
-    /// Allowances of the known providers.
-    var allowances: [ProviderKey: ProviderAllowance] = [:]
-
-    /// Further requests to a provider. A provider with a grown limit takes at most half of the free slots, so that
-    /// hanging providers do not hold the pool.
-    func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
-        let shared = (concurrency - all.all - own.all) / 2
-        return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))
-    }
-}
-
 /// Timelines of one kind and lane.
 struct LaneWork: Hashable, Sendable {
     let kindID: Int32
     let lane: ReloadLane
-}
-
-struct ClaimPlan: Sendable, Equatable {
-    /// At most one for each kind and lane.
-    var wishes: [LaneTimelines] = []
-    /// Due work stays behind because its provider, or the worker, is busy.
-    var isHeldBack = false
-    /// Due work stays behind because this claim is full.
-    var isFull = false
 }
 
 /// Shares room between lanes by weight, between a lane's apps and an app's kinds by deficit round-robin. Claims only
@@ -44,14 +14,10 @@ struct ClaimPlan: Sendable, Equatable {
 ///
 /// Pure: no I/O, no clock. Its state between claims is the order of turns.
 struct ClaimScheduler: Sendable {
-    private struct LaneApp: Hashable {
-        let lane: ReloadLane
-        let app: Int32
-    }
-
     private var lanes = LaneShares()
     private var apps: [ReloadLane: DeficitRoundRobin<Int32>] = [:]
-    private var kinds: [LaneApp: DeficitRoundRobin<Int32>] = [:]
+    /// By lane and app.
+    private var kinds: [ReloadLane: [Int32: DeficitRoundRobin<Int32>]] = [:]
 
     /// Timelines of an app in one turn: a large batch.
     private static let appQuantum = 100
@@ -62,7 +28,11 @@ struct ClaimScheduler: Sendable {
     /// - Parameters:
     ///   - due: due timelines by kind and lane.
     ///   - targets: kinds that may be claimed.
-    mutating func plan(due: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) -> ClaimPlan {
+    /// - Returns: wishes, at most one for each kind and lane; whether due work stays behind because its provider or the
+    ///   worker is busy; and whether some stays behind because this claim is full.
+    mutating func plan(
+        due: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity
+    ) -> (wishes: [LaneTimelines], isHeldBack: Bool, isFull: Bool) {
         var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
         begin(room.eligible)
         var granted: [LaneTimelines] = []
@@ -78,7 +48,7 @@ struct ClaimScheduler: Sendable {
                 granted.append(taken)
             }
         }
-        return ClaimPlan(wishes: granted, isHeldBack: room.isHeldBack, isFull: room.isFull)
+        return (granted, room.isHeldBack, room.isFull)
     }
 
     private mutating func begin(_ eligible: [LaneWork: ClaimTarget]) {
@@ -86,10 +56,18 @@ struct ClaimScheduler: Sendable {
         let appsByLane = Dictionary(grouping: eligible, by: \.key.lane).mapValues { Set($0.map(\.value.appID)) }
         apps = apps.filter { appsByLane[$0.key] != nil }
         for (lane, keys) in appsByLane { apps[lane, default: DeficitRoundRobin()].keep(only: keys) }
-        let kindsByApp = Dictionary(grouping: eligible) { LaneApp(lane: $0.key.lane, app: $0.value.appID) }
-            .mapValues { Set($0.map(\.key.kindID)) }
-        kinds = kinds.filter { kindsByApp[$0.key] != nil }
-        for (app, keys) in kindsByApp { kinds[app, default: DeficitRoundRobin()].keep(only: keys) }
+        var kindsByApp: [ReloadLane: [Int32: Set<Int32>]] = [:]
+        for (queue, target) in eligible {
+            kindsByApp[queue.lane, default: [:]][target.appID, default: []].insert(queue.kindID)
+        }
+        let turns = kinds
+        kinds = kindsByApp.reduce(into: [:]) { kinds, lane in
+            for (app, keys) in lane.value {
+                var turn = turns[lane.key]?[app] ?? DeficitRoundRobin()
+                turn.keep(only: keys)
+                kinds[lane.key, default: [:]][app] = turn
+            }
+        }
     }
 
     private mutating func next(among eligible: [LaneWork: ClaimTarget], _ room: ClaimRoom) -> LaneWork? {
@@ -101,7 +79,7 @@ struct ClaimScheduler: Sendable {
                 among: candidates, quantum: { _ in Self.appQuantum })
         else { return nil }
         let kindIDs = Set(inLane.filter { $0.value.appID == app }.map(\.key.kindID))
-        let kind = kinds[LaneApp(lane: lane, app: app), default: DeficitRoundRobin()]
+        let kind = kinds[lane, default: [:]][app, default: DeficitRoundRobin()]
             .next(among: kindIDs) { room.target(of: LaneWork(kindID: $0, lane: lane)).maxBatch }
         return kind.map { LaneWork(kindID: $0, lane: lane) }
     }
@@ -109,7 +87,7 @@ struct ClaimScheduler: Sendable {
     private mutating func charge(_ queue: LaneWork, app: Int32, _ count: Int) {
         lanes.charge(queue.lane, count)
         apps[queue.lane, default: DeficitRoundRobin()].charge(app, count)
-        kinds[LaneApp(lane: queue.lane, app: app), default: DeficitRoundRobin()].charge(queue.kindID, count)
+        kinds[queue.lane, default: [:]][app, default: DeficitRoundRobin()].charge(queue.kindID, count)
     }
 }
 
@@ -292,5 +270,51 @@ struct DeficitRoundRobin<Key: Hashable & Comparable>: Sendable where Key: Sendab
     /// Charges served work to a key.
     mutating func charge(_ key: Key, _ amount: Int) {
         deficits[key, default: 0] -= amount
+    }
+}
+
+/// Start times of looks for due work while complete looks are slow.
+///
+/// Every claim leaves a dead version at the start of the claims' index. An open transaction keeps vacuum from removing
+/// them, and each look and claim reads them again. After a slow look, the next ones start shortly before the latest
+/// claimed list of a kind and lane; complete looks at intervals find lists that were committed late or locked.
+///
+/// Pure: no I/O, no clock.
+struct ClaimWatermarks: Sendable {
+    /// Duration of a slow look; without dead versions it takes one or two milliseconds.
+    static let slow = Duration.milliseconds(15)
+    /// Distance of the next look's start before the latest claimed list: a mark is due from the start of its
+    /// transaction, and visible from its end.
+    static let slack = Duration.milliseconds(500)
+    /// Least time between complete looks, and its least ratio to their duration.
+    private static let interval = Duration.seconds(1)
+    private static let share = 10
+
+    private var times: [LaneWork: Timestamp] = [:]
+    /// Duration and end of the latest complete look.
+    private var full: (took: Duration, at: Duration)?
+
+    /// Whether the next look may start at the watermarks.
+    func isPartial(at now: Duration) -> Bool {
+        guard let full, full.took > Self.slow, !times.isEmpty else { return false }
+        return now - full.at < max(Self.interval, full.took * Self.share)
+    }
+
+    mutating func lookedForAll(took: Duration, at now: Duration) {
+        full = (took, now)
+        if took <= Self.slow { times.removeAll() }
+    }
+
+    /// Notes claimed lists: earlier lists of their queues are claimed too, unless they were locked or just written.
+    mutating func claimed(_ rows: [ClaimRow]) {
+        guard let full, full.took > Self.slow else { return }
+        for row in rows {
+            let queue = LaneWork(kindID: row.list.kindID, lane: row.list.lane)
+            times[queue] = max(times[queue] ?? .distantPast, row.readySince - Self.slack)
+        }
+    }
+
+    func since(kindID: Int32, lane: ReloadLane) -> Timestamp {
+        times[LaneWork(kindID: kindID, lane: lane)] ?? .distantPast
     }
 }

@@ -19,7 +19,7 @@ package final class ConfigurationClient: ConfigurationProvider {
     private let protection: ProviderProtection
     private let slots = RequestSlots()
     private let clock: WorkerClock
-    private let answers = AnswerCache()
+    private let answers = Mutex(AnswerCache())
     private let answered = WorkSignal()
     private let directoryAge: Duration
     private let metrics: MetricRegistry
@@ -38,35 +38,33 @@ package final class ConfigurationClient: ConfigurationProvider {
         self.metrics = metrics
         metrics.providerQuestions.begin(
             [ProviderEndpoint.options, .defaults].map(\.rawValue),
-            ["answered"] + ConfigurationFailure.Reason.allCases.map(\.rawValue))
+            ["answered"] + ProviderFailure.Reason.allCases.map(\.rawValue))
     }
 
     package func options(
         _ question: OptionsQuestion, of kind: KindDefinition, app: String
-    ) async throws(ConfigurationFailure) -> IntentOptions {
+    ) async throws(ProviderFailure) -> IntentOptions {
         guard let intent = kind.intent, let parameter = intent.parameter(question.parameter),
             parameter.hasDynamicOptions
         else {
-            throw ConfigurationFailure(.failed, "the parameter has no dynamic options")
+            throw ProviderFailure(.provider, "the parameter has no dynamic options")
         }
         let key = AnswerCache.Key(
             app: app, kind: kind, body: question.normalized(for: intent).encode(kind: kind.name))
         let began = clock.elapsed
         while true {
             let mark = answered.mark(.timelines)
-            switch answers.find(key, askedAt: began, at: clock.elapsed) {
-            case .known(let answer): return try answer.get()
-            case .underWay:
-                do { try await answered.wait(past: mark) } catch { throw .cancelled }
-            case .absent:
-                return try await ask(key, parameter)
-            }
+            let now = clock.elapsed
+            let (answer, isFirst) = answers.withLock { $0.find(key, askedAt: began, at: now) }
+            if let answer { return try answer.get() }
+            if isFirst { return try await ask(key, parameter) }
+            do { try await answered.wait(past: mark) } catch { throw .cancelled }
         }
     }
 
     package func defaults(
         _ context: ConfigurationContext, of kind: KindDefinition, app: String
-    ) async throws(ConfigurationFailure) -> WidgetConfiguration {
+    ) async throws(ProviderFailure) -> WidgetConfiguration {
         guard let intent = kind.intent else { return .empty }
         return try await fetch(
             .defaults, context.encode(kind: kind.name), of: kind, app: app,
@@ -75,11 +73,11 @@ package final class ConfigurationClient: ConfigurationProvider {
     }
 
     /// Requests the options for all waiting callers.
-    private func ask(_ key: AnswerCache.Key, _ parameter: IntentParameter) async throws(ConfigurationFailure)
+    private func ask(_ key: AnswerCache.Key, _ parameter: IntentParameter) async throws(ProviderFailure)
         -> IntentOptions
     {
         defer { answered.signal(.timelines) }
-        do throws(ConfigurationFailure) {
+        do throws(ProviderFailure) {
             let (options, size) = try await fetch(
                 .options, key.body, of: key.kind, app: key.app,
                 timeout: key.kind.timeout
@@ -90,14 +88,23 @@ package final class ConfigurationClient: ConfigurationProvider {
                     throw error.modelError
                 }
             }
-            answers.keep(.success(options), size: size, of: key, at: clock.elapsed, for: Self.lifetime)
+            keep(.success(options), size: size, of: key, for: Self.lifetime)
             return options
         } catch {
             // Waiting callers share a failure, except a cancellation of the first caller.
             let isOwn = Task.isCancelled
-            answers.keep(isOwn ? nil : .failure(error), size: 0, of: key, at: clock.elapsed, for: .zero)
+            keep(isOwn ? nil : .failure(error), of: key)
             throw error
         }
+    }
+
+    /// Ends a request; nil without an answer.
+    private func keep(
+        _ answer: Result<IntentOptions, ProviderFailure>?, size: Int = 0, of key: AnswerCache.Key,
+        for lifetime: Duration = .zero
+    ) {
+        let now = clock.elapsed
+        answers.withLock { $0.keep(answer, size: size, of: key, at: now, for: lifetime) }
     }
 
     // MARK: Requests
@@ -105,8 +112,8 @@ package final class ConfigurationClient: ConfigurationProvider {
     private func fetch<Answer: Sendable>(
         _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: KindDefinition, app: String, timeout: Duration,
         read: ([UInt8]) throws(ModelError) -> Answer
-    ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
-        do throws(ConfigurationFailure) {
+    ) async throws(ProviderFailure) -> (answer: Answer, size: Int) {
+        do throws(ProviderFailure) {
             let answer = try await request(endpoint, body, of: kind, app: app, timeout: timeout, read: read)
             metrics.providerQuestions(endpoint.rawValue, "answered").increment()
             return answer
@@ -119,9 +126,9 @@ package final class ConfigurationClient: ConfigurationProvider {
     private func request<Answer: Sendable>(
         _ endpoint: ProviderEndpoint, _ body: [UInt8], of kind: KindDefinition, app: String, timeout: Duration,
         read: ([UInt8]) throws(ModelError) -> Answer
-    ) async throws(ConfigurationFailure) -> (answer: Answer, size: Int) {
+    ) async throws(ProviderFailure) -> (answer: Answer, size: Int) {
         let app = try await registered(app)
-        let provider = ProviderKey(appID: app.id, app: app.name, url: kind.providerURL + endpoint.path)
+        let provider = ProviderKey(appID: app.id, app: app.name, url: kind.providerURL).at(endpoint)
         let ticket = try begin(provider)
         defer { slots.end(provider, .interactive) }
         let call = ProviderCall(
@@ -138,32 +145,34 @@ package final class ConfigurationClient: ConfigurationProvider {
             }
         } catch let failure as ProviderFailure where !Task.isCancelled {
             failed(ticket, failure)
-            throw ConfigurationFailure(failure)
+            var failure = failure
+            failure.message = "the provider: \(failure.message)"
+            throw failure
         } catch {
             protection.givenUp(ticket, at: clock.elapsed)
-            throw ConfigurationFailure.cancelled
+            throw ProviderFailure.cancelled
         }
     }
 
-    private func registered(_ name: String) async throws(ConfigurationFailure) -> RegisteredApp {
+    private func registered(_ name: String) async throws(ProviderFailure) -> RegisteredApp {
         let known = (try? await directory.directory(maximumAge: directoryAge)) ?? directory.directory()
         guard let app = known.apps[name] else {
-            throw ConfigurationFailure(.failed, "the app is not registered, or the database cannot be read")
+            throw ProviderFailure(.provider, "the app is not registered, or the database cannot be read")
         }
         return app
     }
 
-    private func begin(_ provider: ProviderKey) throws(ConfigurationFailure) -> RequestTicket {
+    private func begin(_ provider: ProviderKey) throws(ProviderFailure) -> RequestTicket {
         let admission = protection.begin(
             provider, held: slots.held(by: provider), lane: .interactive, at: clock.elapsed)
         switch admission {
         case .rest(let time):
-            throw ConfigurationFailure(
+            throw ProviderFailure(
                 .resting, "the provider has failed lately and is not asked for a while", retryAfter: time)
         case .go(let ticket):
             guard slots.begin(provider, .interactive, limit: protection.limit(of: provider)) else {
                 protection.givenUp(ticket, at: clock.elapsed)
-                throw ConfigurationFailure(
+                throw ProviderFailure(
                     .resting, "as many requests are under way as the provider takes", retryAfter: .seconds(1))
             }
             return ticket
@@ -179,23 +188,12 @@ package final class ConfigurationClient: ConfigurationProvider {
     }
 }
 
-extension ConfigurationFailure {
-    static let cancelled = ConfigurationFailure(.failed, "the request was cancelled")
-
-    init(_ failure: ProviderFailure) {
-        let reason: Reason =
-            switch failure.reason {
-            case .refused: .refused
-            case .timeout: .timeout
-            case .invalid, .tooLarge: .invalid
-            default: .failed
-            }
-        self.init(reason, "the provider: \(failure.message)", retryAfter: failure.retryAfter)
-    }
+extension ProviderFailure {
+    fileprivate static let cancelled = ProviderFailure(.connection, "the request was cancelled")
 }
 
 /// Recent answers of options, and requests under way.
-private final class AnswerCache: Sendable {
+private struct AnswerCache {
     struct Key: Hashable {
         let app: String
         /// With its definition, so that a changed one causes a new request.
@@ -204,66 +202,50 @@ private final class AnswerCache: Sendable {
         let body: [UInt8]
     }
 
-    enum State {
-        case known(Result<IntentOptions, ConfigurationFailure>)
-        case underWay
-        case absent
-    }
-
     private struct Known {
-        let answer: Result<IntentOptions, ConfigurationFailure>
+        let answer: Result<IntentOptions, ProviderFailure>
         let size: Int
         let at: Duration
         let until: Duration
     }
 
-    private struct Contents {
-        var known: [Key: Known] = [:]
-        var underWay: Set<Key> = []
-        var size = 0
-
-        mutating func remove(_ key: Key) {
-            if let old = known.removeValue(forKey: key) { size -= old.size }
-        }
-    }
-
     private static let maximumCount = 1_000
     /// Most bytes of the cached answers.
     private static let maximumSize = 16 << 20
-    private let contents = Mutex(Contents())
 
-    /// The answer, if it is cached or was given after the caller began to wait. Otherwise registers the request as
-    /// under way; the caller makes it.
-    func find(_ key: Key, askedAt began: Duration, at time: Duration) -> State {
-        contents.withLock { contents in
-            if let known = contents.known[key], known.until > time || known.at >= began { return .known(known.answer) }
-            return contents.underWay.insert(key).inserted ? .absent : .underWay
-        }
+    private var known: [Key: Known] = [:]
+    private var underWay: Set<Key> = []
+    private var size = 0
+
+    private mutating func remove(_ key: Key) {
+        if let old = known.removeValue(forKey: key) { size -= old.size }
+    }
+
+    /// The answer, if it is cached or was given after the caller began to wait. Otherwise registers the request as under
+    /// way; the first caller makes it.
+    mutating func find(
+        _ key: Key, askedAt began: Duration, at time: Duration
+    ) -> (answer: Result<IntentOptions, ProviderFailure>?, isFirst: Bool) {
+        if let known = known[key], known.until > time || known.at >= began { return (known.answer, false) }
+        return (nil, underWay.insert(key).inserted)
     }
 
     /// Ends a request; nil without an answer.
-    func keep(
-        _ answer: Result<IntentOptions, ConfigurationFailure>?, size: Int, of key: Key, at time: Duration,
+    mutating func keep(
+        _ answer: Result<IntentOptions, ProviderFailure>?, size: Int, of key: Key, at time: Duration,
         for lifetime: Duration
     ) {
-        contents.withLock { contents in
-            contents.underWay.remove(key)
-            contents.remove(key)
-            for (key, known) in contents.known where time - known.at > ConfigurationClient.lifetime {
-                contents.remove(key)
-            }
-            guard let answer, size <= Self.maximumSize else { return }
-            contents.known[key] = Known(answer: answer, size: size, at: time, until: time + lifetime)
-            contents.size += size
-            guard contents.known.count > Self.maximumCount || contents.size > Self.maximumSize else { return }
-            // The oldest first, with room for some more.
-            for (key, _) in contents.known.sorted(by: { $0.value.at < $1.value.at }) {
-                guard contents.known.count > Self.maximumCount * 3 / 4 || contents.size > Self.maximumSize * 3 / 4
-                else {
-                    return
-                }
-                contents.remove(key)
-            }
+        underWay.remove(key)
+        remove(key)
+        for (key, known) in known where time - known.at > ConfigurationClient.lifetime { remove(key) }
+        guard let answer, size <= Self.maximumSize else { return }
+        known[key] = Known(answer: answer, size: size, at: time, until: time + lifetime)
+        self.size += size
+        guard known.count > Self.maximumCount || self.size > Self.maximumSize else { return }
+        // The oldest first, with room for some more.
+        for (key, _) in known.sorted(by: { $0.value.at < $1.value.at }) {
+            guard known.count > Self.maximumCount * 3 / 4 || self.size > Self.maximumSize * 3 / 4 else { return }
+            remove(key)
         }
     }
 }

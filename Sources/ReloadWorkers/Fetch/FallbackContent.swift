@@ -32,14 +32,12 @@ extension WorkerContext {
 ///
 /// The lease on the list makes one worker request it once. A failed snapshot is counted and delays the timeline by at
 /// most ``WidgetModel/KindDefinition/snapshotLimit(_:)``.
-struct SnapshotRunner: Sendable {
+extension WorkerContext {
     /// Pause for a provider without the endpoint.
-    static let absence = Duration.seconds(600)
-
-    let context: WorkerContext
+    private static let absenceOfSnapshots = Duration.seconds(600)
 
     /// Timelines without a render at their first attempt, in the interactive lane of new placements.
-    static func wanted(of batch: TimelineBatch) -> [TimelineJob] {
+    static func wantedSnapshots(of batch: TimelineBatch) -> [TimelineJob] {
         batch.jobs.filter { job in
             job.claim.kind.definition.hasSnapshots && job.lane == .interactive && job.timeline.renderedAt == nil
                 && job.timeline.attempts == 0
@@ -47,26 +45,26 @@ struct SnapshotRunner: Sendable {
     }
 
     func takeSnapshots(of batch: TimelineBatch) async {
-        let wanted = Self.wanted(of: batch)
+        let wanted = Self.wantedSnapshots(of: batch)
         let limit =
-            wanted.lazy.map { $0.claim.kind.definition.snapshotLimit(context.configuration.snapshotLimit) }.max()
+            wanted.lazy.map { $0.claim.kind.definition.snapshotLimit(configuration.snapshotLimit) }.max()
             ?? .zero
         // The lease must still hold the timelines' own request.
-        let left = batch.leaseEnds - context.clock.elapsed - context.output.longestPublish - batch.jobs.timeout
+        let left = batch.leaseEnds - clock.elapsed - output.longestPublish - batch.jobs.timeout
         guard !wanted.isEmpty, left >= limit,
-            !context.restingEndpoints.isResting(.snapshot, of: batch.provider, at: context.clock.elapsed),
-            context.protection.isAvailable(batch.provider, at: context.clock.elapsed)
+            !restingEndpoints.isResting(.snapshot, of: batch.provider, at: clock.elapsed),
+            protection.isAvailable(batch.provider, at: clock.elapsed)
         else { return }
         let call = ProviderCall(
             url: batch.provider.url, endpoint: .snapshot, secrets: batch.app.signingSecrets,
             body: wanted.requestBody, timeout: limit,
-            maximumResponseBytes: context.configuration.maximumResponseBytes)
+            maximumResponseBytes: configuration.maximumResponseBytes)
         do {
-            let writes = try await context.askFallback(
-                call, of: batch.provider, absence: Self.absence
+            let writes = try await askFallback(
+                call, of: batch.provider, absence: Self.absenceOfSnapshots
             ) { try snapshots(in: $0, of: wanted, batch) }
             guard !writes.isEmpty else { return }
-            _ = try await context.pool.query(Statements.saveSnapshots(writes))
+            _ = try await pool.query(Statements.saveSnapshots(writes))
         } catch {
             guard !Task.isCancelled else { return }
             log(error as? ProviderFailure ?? ProviderFailure(.storage, "\(error)"), wanted.count, batch)
@@ -77,25 +75,28 @@ struct SnapshotRunner: Sendable {
     private func snapshots(
         in answer: [UInt8], of wanted: [TimelineJob], _ batch: TimelineBatch
     ) throws(ProviderFailure) -> [SnapshotWrite] {
-        let response = try FallbackResponse.parse { () throws(JSONError) in
-            try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
+        let response: FallbackResponse
+        do throws(JSONError) {
+            response = try FallbackResponse.snapshots(answer, requested: wanted.map(\.timeline.id))
+        } catch {
+            throw ProviderFailure(error)
         }
         var writes: [SnapshotWrite] = []
         for (job, outcome) in zip(wanted, response.outcomes) {
-            if case .value(let entry) = outcome {
+            switch outcome {
+            case .success(let entry):
                 writes.append(
                     (
                         row: job.timeline.row, token: job.claim.token, entry: String(decoding: entry, as: UTF8.self)
                     ))
-            } else if let failure = ProviderFailure(outcome) {
-                log(failure, 1, batch)
+            case .failure(let failure): log(failure, 1, batch)
             }
         }
         return writes
     }
 
     private func log(_ failure: ProviderFailure, _ timelines: Int, _ batch: TimelineBatch) {
-        context.logger.debug(
+        logger.debug(
             "no snapshots",
             metadata: [
                 "app": "\(batch.app.name)", "count": "\(timelines)", "reason": "\(failure.reason)",
@@ -201,7 +202,7 @@ struct PlaceholderLoop: Sendable {
         let identities = wanted.map { $0.key.identity(of: kind) }
         let call = ProviderCall(
             url: kind.definition.providerURL, endpoint: .placeholder, secrets: app.signingSecrets,
-            body: PlaceholderRequest.encode(identities, kind: kind.definition.name),
+            body: ProviderEndpoint.encode(placeholders: identities, kind: kind.definition.name),
             timeout: kind.definition.timeout, maximumResponseBytes: context.configuration.maximumResponseBytes)
         let results: [PlaceholderResult]
         do {
@@ -210,7 +211,7 @@ struct PlaceholderLoop: Sendable {
             }
         } catch let failure as ProviderFailure {
             log(failure, wanted.count, kind)
-            results = wanted.map { PlaceholderResult($0, content: nil, delay: delay(after: failure, of: $0)) }
+            results = wanted.map { (placeholder: $0, content: nil, delay: delay(after: failure, of: $0)) }
         }
         _ = try await context.pool.execute(.finishPlaceholders(results))
     }
@@ -218,16 +219,19 @@ struct PlaceholderLoop: Sendable {
     private func read(
         _ answer: [UInt8], _ wanted: [ClaimedPlaceholder], _ identities: [PlaceholderIdentity], _ kind: RegisteredKind
     ) throws(ProviderFailure) -> [PlaceholderResult] {
-        let response = try FallbackResponse.parse { () throws(JSONError) in
-            try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
+        let response: FallbackResponse
+        do throws(JSONError) {
+            response = try FallbackResponse.placeholders(answer, requested: identities.map(\.id))
+        } catch {
+            throw ProviderFailure(error)
         }
         return zip(wanted, response.outcomes).map { placeholder, outcome in
-            if case .value(let content) = outcome {
-                return PlaceholderResult(placeholder, content: String(decoding: content, as: UTF8.self))
+            switch outcome {
+            case .success(let content): return (placeholder, String(decoding: content, as: UTF8.self), .zero)
+            case .failure(let failure):
+                log(failure, 1, kind)
+                return (placeholder, nil, delay(after: failure, of: placeholder))
             }
-            let failure = ProviderFailure(outcome) ?? ProviderFailure(.missing, "the answer leaves it out")
-            log(failure, 1, kind)
-            return PlaceholderResult(placeholder, content: nil, delay: delay(after: failure, of: placeholder))
         }
     }
 

@@ -1,31 +1,56 @@
 import DequeModule
+import Logging
 import Synchronization
 import WidgetModel
 import WidgetStore
+
+/// Decisions of the rules about claimed timelines, by the step that each goes to next.
+///
+/// Pure: no I/O, no clock.
+struct Decisions: Sendable {
+    /// Delay of a list with a timeline that only a newer version can read, which may claim it meanwhile.
+    private static let unreadableDelay = Duration.seconds(30)
+
+    /// Timelines to request from their providers.
+    private(set) var fetches: [TimelineJob] = []
+    /// Timelines without a fetch now: nothing to do, too early, or asleep. They only get their next appointment.
+    private(set) var reschedules: [TimelineJob] = []
+    /// Orphaned timelines, which no widget shows.
+    private(set) var orphans: [TimelineJob] = []
+    /// Timelines that only a newer version can read. Their lists go back.
+    private(set) var unreadable: [TimelineJob] = []
+
+    init(_ jobs: [TimelineJob]) {
+        for var job in jobs {
+            let (timeline, claim) = (job.timeline, job.claim)
+            guard !timeline.hasUnknownFamily else {
+                job.returnDelay = Self.unreadableDelay
+                unreadable.append(job)
+                continue
+            }
+            job.outcome = job.rules.decide(
+                timeline.state, timeline.kind, facts: timeline.facts, sweep: claim.list.generation,
+                isRetired: claim.kind.isRetired, at: timeline.readAt)
+            switch job.outcome {
+            case .collect: orphans.append(job)
+            case .nothing, .wait, .sleep: reschedules.append(job)
+            case .fetch(let rule, let ledger):
+                (job.rule, job.ledger) = (rule, ledger)
+                fetches.append(job)
+            }
+        }
+    }
+}
 
 /// Timelines that wait for a request to their provider, the most urgent first.
 ///
 /// A full request starts as soon as the provider has a free slot, a smaller one only while few requests are under way;
 /// otherwise further timelines join it. Requests are small while the provider keeps up, and grow with the load.
 final class FetchQueue: Sendable {
-    private struct Queue {
-        /// Timelines by lane; retries are separate, behind the others.
-        var fresh: [Deque<TimelineJob>] = ReloadLane.allCases.map { _ in [] }
-        var retried: [Deque<TimelineJob>] = ReloadLane.allCases.map { _ in [] }
+    /// Timelines by lane; retries are separate, behind the others.
+    private typealias Queue = (fresh: [Deque<TimelineJob>], retried: [Deque<TimelineJob>])
 
-        var isEmpty: Bool { fresh.allSatisfy(\.isEmpty) && retried.allSatisfy(\.isEmpty) }
-
-        mutating func next(
-            _ provider: ProviderKey, _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
-        ) -> TimelineBatch? {
-            if let jobs = FetchQueue.take(&fresh, sizeLimit, admits) { return TimelineBatch(jobs, provider) }
-            guard let first = retried.lazy.compactMap(\.first).first else { return nil }
-            let most = min(sizeLimit, first.claim.kind.definition.maxBatch)
-            let size = max(min(most, FetchQueue.smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
-            return FetchQueue.take(&retried, size, admits).flatMap { TimelineBatch($0, provider) }
-        }
-    }
-
+    private static let empty: Queue = (ReloadLane.allCases.map { _ in [] }, ReloadLane.allCases.map { _ in [] })
     /// Least size of batches of retries, so that an outage is not followed by a flood of small requests.
     private static let smallestRetry = 25
 
@@ -39,9 +64,9 @@ final class FetchQueue: Sendable {
                 let provider = ProviderKey(job.claim.kind)
                 let lane = Int(job.lane.rawValue)
                 if job.timeline.attempts == 0 {
-                    queues[provider, default: Queue()].fresh[lane].append(job)
+                    queues[provider, default: Self.empty].fresh[lane].append(job)
                 } else {
-                    queues[provider, default: Queue()].retried[lane].append(job)
+                    queues[provider, default: Self.empty].retried[lane].append(job)
                 }
                 providers.insert(provider)
             }
@@ -58,10 +83,22 @@ final class FetchQueue: Sendable {
         _ provider: ProviderKey, sizeLimit: Int, admits: (ReloadLane, _ isFull: Bool) -> Bool
     ) -> TimelineBatch? {
         queues.withLock { queues in
+            guard queues[provider] != nil else { return nil }
+            defer {
+                if let queue = queues[provider], queue.fresh.allSatisfy(\.isEmpty), queue.retried.allSatisfy(\.isEmpty)
+                {
+                    queues[provider] = nil
+                }
+            }
             // In place: a copy of the queue would copy all waiting timelines for every request.
-            guard let batch = queues[provider]?.next(provider, sizeLimit, admits) else { return nil }
-            if queues[provider]?.isEmpty == true { queues[provider] = nil }
-            return batch
+            if let jobs = Self.take(&queues[provider, default: Self.empty].fresh, sizeLimit, admits) {
+                return TimelineBatch(jobs, provider)
+            }
+            guard let first = queues[provider]?.retried.lazy.compactMap(\.first).first else { return nil }
+            let most = min(sizeLimit, first.claim.kind.definition.maxBatch)
+            let size = max(min(most, Self.smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
+            return Self.take(&queues[provider, default: Self.empty].retried, size, admits)
+                .flatMap { TimelineBatch($0, provider) }
         }
     }
 
@@ -86,5 +123,92 @@ final class FetchQueue: Sendable {
             }
         }
         return jobs
+    }
+}
+
+/// Timelines of one request, of any kinds of an app with the same provider URL. From the fetch to the end of their lists
+/// they stay together.
+struct TimelineBatch: Sendable {
+    let app: RegisteredApp
+    let provider: ProviderKey
+    var jobs: [TimelineJob]
+    /// Trace contexts of the timelines' latest requests.
+    var traces: [EventPosition: String] = [:]
+
+    init?(_ jobs: [TimelineJob], _ provider: ProviderKey) {
+        guard let app = jobs.first?.claim.app else { return nil }
+        (self.jobs, self.app, self.provider) = (jobs, app, provider)
+    }
+
+    /// The most urgent lane of its timelines.
+    var lane: ReloadLane { jobs.lazy.map(\.lane).min() ?? .interactive }
+    var leaseEnds: Duration { jobs.leaseEnds }
+    var startedAt: Duration { jobs.lazy.map(\.claim.startedAt).min() ?? .zero }
+
+    /// Whether the batch retries timelines whose last fetch failed.
+    var isRetry: Bool { jobs.first.map { $0.timeline.attempts > 0 } ?? false }
+
+    /// Trace of the newest request among some of its timelines: a provider request belongs to at most one trace.
+    func newestTrace(of range: Range<Int>) -> String? {
+        guard !traces.isEmpty else { return nil }
+        return jobs[range].lazy.map(\.timeline)
+            .filter { timeline in timeline.cause.map { traces[$0] != nil } ?? false }
+            .max { ($0.requestedAt ?? .distantPast, $0.row) < ($1.requestedAt ?? .distantPast, $1.row) }
+            .flatMap { $0.cause.flatMap { traces[$0] } }
+    }
+
+    /// The newest trace for the log; empty without one.
+    var logMetadata: Logger.Metadata {
+        guard let trace = newestTrace(of: jobs.indices).flatMap({ TraceParent($0) }) else { return [:] }
+        return ["trace_id": "\(trace.traceID)", "span_id": "\(trace.spanID)"]
+    }
+}
+
+extension TimelineJob {
+    /// Time since which the reload was possible: that of its due list. After a failed attempt, a targeted request may
+    /// be older than the retry's list.
+    var wantedSince: Timestamp {
+        let dueAt = claim.list.dueAt
+        guard timeline.attempts > 0, let requested = timeline.requestedAt,
+            timeline.renderedAt.map({ requested > $0 }) ?? true
+        else { return dueAt }
+        return min(requested, dueAt)
+    }
+
+    var lane: ReloadLane { claim.list.lane }
+    var rules: ReloadRules { ReloadRules(claim.kind.definition, developerMode: claim.kind.isDeveloperMode) }
+
+    /// The database's time: that of the claim, plus the span of the worker's clock since then.
+    func databaseTime(at now: Duration) -> Timestamp { timeline.readAt + (now - claim.startedAt) }
+}
+
+extension Collection<TimelineJob> {
+    /// Number of the timelines of each kind.
+    var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
+        var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
+        for job in self { kinds[job.claim.kind.id, default: (job.claim.kind, 0)].count += 1 }
+        return kinds.values
+    }
+
+    /// The earliest end of their leases.
+    var leaseEnds: Duration { lazy.map(\.claim.leaseEnds).min() ?? .zero }
+    /// The longest time limit of their kinds' requests.
+    var timeout: Duration { lazy.map(\.claim.kind.definition.timeout).max() ?? .zero }
+
+    /// Whether every timeline has failed several times, so that one of them may be crashing the provider.
+    var areSuspicious: Bool { allSatisfy { $0.timeline.attempts >= 3 } }
+
+    /// Body of a request for their timelines or snapshots.
+    var requestBody: [UInt8] {
+        ProviderEndpoint.encode(timelines: map { ($0.timeline.id, $0.timeline.identity(of: $0.claim.kind)) })
+    }
+}
+
+extension [TimelineJob] {
+    /// Removes and returns the jobs that match.
+    mutating func extract(where matches: (TimelineJob) throws -> Bool) rethrows -> [TimelineJob] {
+        let extracted = try filter(matches)
+        if !extracted.isEmpty { try removeAll(where: matches) }
+        return extracted
     }
 }

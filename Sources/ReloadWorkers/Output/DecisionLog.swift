@@ -6,15 +6,9 @@ package import WidgetEvents
 package import WidgetModel
 import WidgetStore
 
-/// Receiver of decisions, which must not delay reloads.
-package protocol DecisionPublishing: Sendable {
-    /// Records the decisions of one statement and returns at once.
-    func record(_ decisions: [TimelineDecidedEvent])
-}
-
 /// Publishes decisions to their topic in the background: bounded, one send at a time, each message once. Decisions
 /// without room or acknowledgement are counted and logged, not retried.
-package final class DecisionLog: DecisionPublishing, Service {
+package final class DecisionLog: Service {
     private static let batch = 1_000
     private static let logInterval = Duration.seconds(60)
     /// Time limit of the last decisions when the process stops.
@@ -30,7 +24,7 @@ package final class DecisionLog: DecisionPublishing, Service {
     }
 
     private let state = Mutex(State())
-    private let publisher: any TimelinePublishing
+    private let sendMessages: SendMessages
     private let topic: String
     private let inputs: [String]
     private let limit: Int
@@ -43,16 +37,17 @@ package final class DecisionLog: DecisionPublishing, Service {
     ///   - inputs: names of the input topics, in the order of `EventPosition.topic`.
     ///   - limit: most waiting decisions.
     package init(
-        publisher: any TimelinePublishing, topic: String, inputs: [String], limit: Int = 20_000,
-        clock: any Clock<Duration> = ContinuousClock(), now: @escaping @Sendable () -> Timestamp = WallClock.now,
-        logger: Logger
+        topic: String, inputs: [String], limit: Int = 20_000,
+        clock: any Clock<Duration> = ContinuousClock(), now: @escaping @Sendable () -> Timestamp = Timestamp.now,
+        logger: Logger, send: @escaping SendMessages
     ) {
-        (self.publisher, self.topic, self.inputs, self.limit) = (publisher, topic, inputs, limit)
+        (sendMessages, self.topic, self.inputs, self.limit) = (send, topic, inputs, limit)
         self.clock = WorkerClock(clock)
         self.now = now
         self.logger = logger
     }
 
+    /// Records the decisions of one statement and returns at once: it must not delay reloads.
     package func record(_ decisions: [TimelineDecidedEvent]) {
         guard !decisions.isEmpty else { return }
         let time = now()
@@ -91,7 +86,7 @@ package final class DecisionLog: DecisionPublishing, Service {
                 return chunk
             }
             guard !chunk.isEmpty, !Task.isCancelled else { return }
-            let results = await publisher.publish(chunk.map { message($0.decision, $0.time) })
+            let results = await sendMessages(chunk.map { message($0.decision, $0.time) })
             let failed = results.count { if case .failure = $0 { true } else { false } }
             state.withLock { $0.failed += failed }
             log(isLast: false)

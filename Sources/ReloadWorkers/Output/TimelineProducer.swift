@@ -2,7 +2,9 @@ package import KafkaClient
 import Synchronization
 import WidgetEvents
 import WidgetModel
-import WidgetStore
+
+/// Sends messages, waits for their acknowledgements, and returns the outcomes in order, as `KafkaProducer` does.
+package typealias SendMessages = @Sendable ([KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
 
 /// Publishes messages and tracks the health of publishing.
 final class TimelineProducer: Sendable {
@@ -14,17 +16,24 @@ final class TimelineProducer: Sendable {
         var failed: [Int] = []
     }
 
-    private let publisher: any TimelinePublishing
+    /// Upper limit of the duration of ``publish(_:)``. A batch is published only if its lease lasts longer.
+    let longestPublish: Duration
+    private let send: SendMessages
+    private let condition: WorkerCondition
     private let health: Mutex<OutputHealth>
     private let clock: WorkerClock
 
-    init(_ publisher: any TimelinePublishing, backoff: Backoff, clock: WorkerClock) {
-        self.publisher = publisher
-        self.clock = clock
+    /// - Parameters:
+    ///   - deliveryTimeout: the producer's, which limits the wait for room and the wait for the acknowledgement.
+    ///   - condition: receives the outcomes.
+    init(
+        deliveryTimeout: Duration, condition: WorkerCondition = WorkerCondition(), backoff: Backoff, clock: WorkerClock,
+        send: @escaping SendMessages
+    ) {
+        longestPublish = deliveryTimeout * 2
+        (self.send, self.condition, self.clock) = (send, condition, clock)
         health = Mutex(OutputHealth(backoff: backoff))
     }
-
-    var longestPublish: Duration { publisher.longestPublish }
 
     func allowance() -> OutputHealth.Allowance {
         health.withLock { $0.allowance(now: clock.elapsed) }
@@ -41,7 +50,9 @@ final class TimelineProducer: Sendable {
     func publish(_ messages: [KafkaMessage]) async -> Outcome {
         var outcome = Outcome()
         guard !messages.isEmpty else { return outcome }
-        for (index, result) in await publisher.publish(messages).enumerated() {
+        let results = await send(messages)
+        condition.published(results)
+        for (index, result) in results.enumerated() {
             switch result {
             case .success:
                 outcome.acknowledged.append(index)
@@ -123,36 +134,6 @@ struct OutputHealth: Sendable, Equatable {
     }
 }
 
-package protocol TimelinePublishing: Sendable {
-    /// Upper limit of the duration of ``publish(_:)``. A batch is published only if its lease lasts longer.
-    var longestPublish: Duration { get }
-
-    /// Sends messages, waits for their acknowledgements, and returns the outcomes in order.
-    func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>]
-}
-
-/// Publishes with a producer, which its owner shuts down.
-package struct KafkaTimelinePublisher: TimelinePublishing {
-    package let longestPublish: Duration
-    private let producer: KafkaProducer
-    private let condition: WorkerCondition?
-
-    /// - Parameters:
-    ///   - deliveryTimeout: the producer's, which limits the wait for room and the wait for the acknowledgement.
-    ///   - condition: receives the outcomes.
-    package init(producer: KafkaProducer, deliveryTimeout: Duration, condition: WorkerCondition? = nil) {
-        self.producer = producer
-        self.condition = condition
-        longestPublish = deliveryTimeout * 2
-    }
-
-    package func publish(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
-        let results = await producer.send(messages)
-        condition?.published(results)
-        return results
-    }
-}
-
 /// Condition of claiming and publishing, for readiness.
 package final class WorkerCondition: Sendable {
     /// Time for which a failure counts: under load, a batch is tried at least as often.
@@ -185,34 +166,6 @@ package final class WorkerCondition: Sendable {
             failed = error
         }
         if let failed { failure.withLock { $0 = (failed, .now) } }
-    }
-}
-
-/// Kafka messages of timelines.
-struct TimelineMessages: Sendable {
-    /// `ce_source` of the workers' messages.
-    static let source = "/freshet/workers"
-
-    let topic: String
-
-    /// Message with a timeline's content.
-    func updated(
-        _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
-        headers: [String: String] = [:]
-    ) -> KafkaMessage {
-        let event = TimelineUpdatedEvent(
-            timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
-            content: content)
-        var message = KafkaMessage(event.encode(source: Self.source), topic: topic)
-        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
-            message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
-        }
-        return message
-    }
-
-    /// Tombstone of a timeline that no widget shows.
-    func removed(_ id: TimelineID, revision: Int64) -> KafkaMessage {
-        KafkaMessage(TimelineRemovedEvent.encode(id, revision: revision, source: Self.source), topic: topic)
     }
 }
 

@@ -17,22 +17,13 @@ struct Bisection: Sendable {
     struct Failed: Sendable {
         let range: Range<Int>
         let failure: ProviderFailure
-        /// A single timeline that fails while others of its batch were answered.
-        let isPoison: Bool
+        /// A single timeline that fails while others of its batch were answered. During the search, whether the content may
+        /// have caused the failure.
+        var isPoison: Bool
     }
 
-    private struct Part: Sendable {
-        let range: Range<Int>
-        /// The other half of the failed range.
-        var sibling: Range<Int>?
-    }
-
-    private struct FailedPart: Sendable {
-        let range: Range<Int>
-        let failure: ProviderFailure
-        /// Whether the content may have caused the failure.
-        let isBlamed: Bool
-    }
+    /// A part, and the other half of the failed range.
+    private typealias Part = (range: Range<Int>, sibling: Range<Int>?)
 
     private let cause: Cause
     private let maximumRequests: Int
@@ -46,7 +37,7 @@ struct Bisection: Sendable {
     private(set) var requests = 0
     private(set) var successes = 0
     private var largestSuccess = 0
-    private var failedParts: [FailedPart] = []
+    private var failedParts: [Failed] = []
 
     init(count: Int, failure: ProviderFailure, cause: Cause, maximumRequests: Int) {
         (self.cause, self.failure, self.maximumRequests) = (cause, failure, maximumRequests)
@@ -84,7 +75,7 @@ struct Bisection: Sendable {
     /// - Parameter isSplit: whether a single timeline or the size may be the cause; otherwise the search ends.
     mutating func failed(_ part: Range<Int>, _ failure: ProviderFailure, isSplit: Bool) {
         guard isSplit else {
-            failedParts.append(FailedPart(range: part, failure: failure, isBlamed: false))
+            failedParts.append(Failed(range: part, failure: failure, isPoison: false))
             isStopped = true
             return
         }
@@ -99,7 +90,7 @@ struct Bisection: Sendable {
         } else {
             // Sizes do not blame a timeline.
             let isBlamed = failure.reason != .tooLarge && RequestVerdict(failure) != .tooLarge
-            failedParts.append(FailedPart(range: part, failure: failure, isBlamed: isBlamed))
+            failedParts.append(Failed(range: part, failure: failure, isPoison: isBlamed))
         }
         if cause == .content, successes == 0, requests >= 2, !failedParts.isEmpty { isStopped = true }
     }
@@ -112,7 +103,7 @@ struct Bisection: Sendable {
     /// Takes back a part that was not requested.
     mutating func putBack(_ part: Range<Int>) {
         requests -= 1
-        pending.insert(Part(range: part, sibling: asked?.sibling), at: 0)
+        pending.insert((part, asked?.sibling), at: 0)
     }
 
     /// Largest accepted batch size, as far as known.
@@ -122,10 +113,10 @@ struct Bisection: Sendable {
     var isEverywhere: Bool { successes == 0 }
 
     var failures: [Failed] {
-        failedParts.map { part in
-            Failed(
-                range: part.range, failure: part.failure,
-                isPoison: cause == .content && successes > 0 && part.range.count == 1 && part.isBlamed)
+        failedParts.map { failed in
+            var failed = failed
+            failed.isPoison = failed.isPoison && cause == .content && successes > 0 && failed.range.count == 1
+            return failed
         } + pending.map { Failed(range: $0.range, failure: failure, isPoison: false) }
     }
 
@@ -134,16 +125,16 @@ struct Bisection: Sendable {
     private mutating func takeSample() {
         guard let first = pending.first?.range, first.count > 1 else { return }
         let sample = first.lowerBound..<(first.lowerBound + 1)
-        pending.replaceSubrange(
-            0...0, with: [Part(range: sample), Part(range: sample.upperBound..<first.upperBound)])
+        let parts: [Part] = [(sample, nil), (sample.upperBound..<first.upperBound, nil)]
+        pending.replaceSubrange(0...0, with: parts)
     }
 
     /// Splits a failed range. For a possibly poisonous timeline the smaller half goes first, since failures use the
     /// retry budget and may decide about the larger half.
     private func halves(_ range: Range<Int>) -> [Part] {
-        guard range.count > 1 else { return [Part(range: range)] }
+        guard range.count > 1 else { return [(range, nil)] }
         let middle = range.lowerBound + (range.count + (cause == .size ? 1 : 0)) / 2
         let (left, right) = (range.lowerBound..<middle, middle..<range.upperBound)
-        return [Part(range: left, sibling: right), Part(range: right, sibling: left)]
+        return [(left, right), (right, left)]
     }
 }

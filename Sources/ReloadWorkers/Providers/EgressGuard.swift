@@ -1,6 +1,8 @@
 package import NIOCore
+import NIOPosix
 import Synchronization
 package import WidgetModel
+import WidgetStore
 
 /// Enforces the egress policy on a provider's host before a request, and on every connection.
 package final class EgressGuard: Sendable {
@@ -25,7 +27,7 @@ package final class EgressGuard: Sendable {
 
     /// Looks the host up.
     ///
-    /// - Throws: ``Refusal`` for a forbidden address, `AddressLookup.Failure`, `CancellationError`.
+    /// - Throws: ``Refusal`` for a forbidden address, `IPAddress.LookupFailure`, `CancellationError`.
     package func permit(_ url: ProviderURL) async throws {
         let addresses = try await resolver.addresses(of: url.host)
         guard policy.permits(addresses, host: url.host, port: url.port) else {
@@ -59,14 +61,6 @@ package final class EgressGuard: Sendable {
 /// Addresses to which provider requests may go: public ones and those on the operator's list, so that providers cannot
 /// make Freshet call into the operator's network.
 package struct EgressPolicy: Sendable, Hashable {
-    /// An invalid entry of the list.
-    package struct InvalidPattern: Error, Sendable, CustomStringConvertible {
-        package let pattern: String
-        package var description: String {
-            "\"\(pattern)\" is not an address, a CIDR block, or a host name (with `*.` before it or `:port` after it)"
-        }
-    }
-
     private struct HostPattern: Hashable, Sendable {
         let name: String
         let coversSubdomains: Bool
@@ -85,14 +79,16 @@ package struct EgressPolicy: Sendable, Hashable {
     package init() {}
 
     /// - Parameter patterns: addresses, CIDR blocks, host names (`provider.internal`, `*.internal`, `localhost:8080`).
-    package init(allowing patterns: [String]) throws(InvalidPattern) {
+    package init(allowing patterns: [String]) throws(ModelError) {
         for pattern in patterns {
             if let block = AddressBlock(pattern) {
                 blocks.append(block)
             } else if let host = Self.host(pattern) {
                 hosts.append(host)
             } else {
-                throw InvalidPattern(pattern: pattern)
+                throw ModelError(
+                    message: "\"\(pattern)\" is not an address, a CIDR block, or a host name (with `*.` before it or "
+                        + "`:port` after it)")
             }
         }
     }
@@ -127,5 +123,74 @@ package struct EgressPolicy: Sendable, Hashable {
     /// Returns true if requests may go to a host: its name, or each of its addresses, must be permitted.
     package func permits(_ addresses: [IPAddress], host: String, port: Int) -> Bool {
         !addresses.isEmpty && (permits(host: host, port: port) || addresses.allSatisfy { permits($0) })
+    }
+}
+
+/// Looks up host names on NIO's threads for blocking calls, and caches the answers for a while.
+///
+/// Concurrent look-ups of a name share one, and a waiter can be cancelled. Failures are cached for a shorter time, so
+/// that a name with hanging servers blocks at most one thread.
+package final class HostResolver: Sendable {
+    typealias Lookup = @Sendable (String) throws(IPAddress.LookupFailure) -> [IPAddress]
+    private typealias Known = (
+        answer: Result<[IPAddress], IPAddress.LookupFailure>, at: ContinuousClock.Instant,
+        until: ContinuousClock.Instant
+    )
+
+    private let state = Mutex((known: [String: Known](), underWay: Set<String>()))
+    private let answered = WorkSignal()
+    private let lifetime: Duration
+    private let failureLifetime: Duration
+    /// Number of cached names at which expired ones are removed.
+    private let maximumKnown = 4_096
+    private let threads: NIOThreadPool
+    private let lookup: Lookup
+
+    init(
+        lifetime: Duration = .seconds(30), failureLifetime: Duration = .seconds(5),
+        threads: NIOThreadPool = .singleton,
+        lookup: @escaping Lookup = { host throws(IPAddress.LookupFailure) in try IPAddress.addresses(of: host) }
+    ) {
+        (self.lifetime, self.failureLifetime, self.threads, self.lookup) = (lifetime, failureLifetime, threads, lookup)
+    }
+
+    package convenience init() {
+        self.init(lifetime: .seconds(30))
+    }
+
+    /// All addresses of a host.
+    ///
+    /// - Throws: `IPAddress.LookupFailure` without any; `CancellationError`.
+    package func addresses(of host: String) async throws -> [IPAddress] {
+        let began = ContinuousClock.now
+        while true {
+            let mark = answered.mark(.timelines)
+            let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
+                if let known = state.known[host], known.at >= began || known.until > .now {
+                    return (known, false)
+                }
+                return (nil, state.underWay.insert(host).inserted)
+            }
+            if let known { return try known.answer.get() }
+            if isFirst { submit(host) }
+            try await answered.wait(past: mark)
+        }
+    }
+
+    private func submit(_ host: String) {
+        threads.submit { [self] threadState in
+            let answer = Result { () throws(IPAddress.LookupFailure) in
+                guard threadState == .active else { throw IPAddress.LookupFailure(message: "shutting down") }
+                return try lookup(host)
+            }
+            let now = ContinuousClock.now
+            let lifetime = if case .success = answer { self.lifetime } else { failureLifetime }
+            state.withLock { state in
+                state.underWay.remove(host)
+                state.known[host] = (answer, now, now + lifetime)
+                if state.known.count > maximumKnown { state.known = state.known.filter { $0.value.until > now } }
+            }
+            answered.signal(.timelines)
+        }
     }
 }

@@ -1,8 +1,15 @@
 package import AsyncHTTPClient
+import Crypto
 import NIOCore
 package import NIOHTTP1
 import Synchronization
 package import WidgetModel
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
 
 /// Sends requests to providers over HTTP: signed, bounded in time and size, without redirects, and only to permitted
 /// addresses.
@@ -21,7 +28,7 @@ package final class ProviderClient: ProviderFetching {
     ///   - now: time of day, for signatures.
     package init(
         http: HTTPClient, egress: EgressGuard, clock: any Clock<Duration> = ContinuousClock(),
-        now: @escaping @Sendable () -> Timestamp = WallClock.now
+        now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
         self.http = http
         self.egress = egress
@@ -50,7 +57,7 @@ package final class ProviderClient: ProviderFetching {
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
         configuration.http2ConnectionDebugInitializer = { channel in
-            egress.check(channel).flatMap { HTTP2Connection.prepare(channel) }
+            egress.check(channel).flatMap { ConnectionLimits.prepareHTTP2(channel) }
         }
         return configuration
     }
@@ -65,7 +72,20 @@ package final class ProviderClient: ProviderFetching {
         do {
             let body = try await clock.withLimit(call.timeout) { [self] in
                 try await egress.permit(url)
-                return try await exchange(call, url)
+                let response = try await http.executeAgainIfUnprocessed(
+                    request(call, url), deadline: .now() + TimeAmount(call.timeout))
+                guard response.status == .ok else {
+                    throw ProviderFailure(
+                        .status, "answered with status \(response.status.code)",
+                        retryAfter: Self.retryAfter(response.headers, now: now()), status: Int(response.status.code))
+                }
+                try Self.requireJSON(response.headers.first(name: "content-type"))
+                let encoding = response.headers[canonicalForm: "content-encoding"].joined(separator: ",")
+                guard encoding.isEmpty || encoding.lowercased() == "identity" else {
+                    throw ProviderFailure(
+                        .invalid, "the answer's content-encoding is \"\(encoding.prefix(64))\"; expected none")
+                }
+                return try await Self.read(response.body, atMost: call.maximumResponseBytes, headers: response.headers)
             }
             guard let body else {
                 throw ProviderFailure(.timeout, "no complete answer within \(call.timeout)")
@@ -79,9 +99,10 @@ package final class ProviderClient: ProviderFetching {
         }
     }
 
-    private func exchange(_ call: ProviderCall, _ url: ProviderURL) async throws -> [UInt8] {
+    /// The signed request.
+    private func request(_ call: ProviderCall, _ url: ProviderURL) -> HTTPClientRequest {
         let timestamp = now().microseconds / 1_000_000
-        let id = WebhookSignature.makeID()
+        let id = Self.makeMessageID()
         var message = HTTPClientRequest(url: url.appending(call.endpoint.path))
         message.method = .POST
         message.headers = [
@@ -90,25 +111,12 @@ package final class ProviderClient: ProviderFetching {
             "webhook-id": id, "webhook-timestamp": String(timestamp),
         ]
         if !call.secrets.isEmpty {
-            let signature = WebhookSignature(secrets: call.secrets).sign(id: id, timestamp: timestamp, body: call.body)
+            let signature = Self.signature(secrets: call.secrets, id: id, timestamp: timestamp, body: call.body)
             message.headers.add(name: "webhook-signature", value: signature)
         }
         for (name, value) in call.headers { message.headers.replaceOrAdd(name: name, value: value) }
         message.body = .bytes(call.body)
-        let response = try await http.executeAgainIfUnprocessed(
-            message, deadline: .now() + TimeAmount(call.timeout))
-        guard response.status == .ok else {
-            throw ProviderFailure(
-                .status, "answered with status \(response.status.code)",
-                retryAfter: RetryAfter.delay(of: response.headers, now: now()), status: Int(response.status.code))
-        }
-        try Self.requireJSON(response.headers.first(name: "content-type"))
-        let encoding = response.headers[canonicalForm: "content-encoding"].joined(separator: ",")
-        guard encoding.isEmpty || encoding.lowercased() == "identity" else {
-            throw ProviderFailure(
-                .invalid, "the answer's content-encoding is \"\(encoding.prefix(64))\"; expected none")
-        }
-        return try await Self.read(response.body, atMost: call.maximumResponseBytes, headers: response.headers)
+        return message
     }
 
     private static func read(
@@ -147,7 +155,7 @@ package final class ProviderClient: ProviderFetching {
         switch error {
         case let error as EgressGuard.Refusal:
             ProviderFailure(.refused, error.description)
-        case let error as AddressLookup.Failure:
+        case let error as IPAddress.LookupFailure:
             ProviderFailure(.unresolved, "the provider's host was not found: \(error.message)")
         case let error as HTTPClientError where timeouts.contains(error):
             ProviderFailure(.timeout, "\(error)")
@@ -187,11 +195,33 @@ package protocol ProviderFetching: Sendable {
     func fetch(_ call: ProviderCall) async throws -> [UInt8]
 }
 
-/// The header `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date.
-package enum RetryAfter {
-    /// Delay requested by an answer with these headers; nil without one.
-    package static func delay(of headers: HTTPHeaders, now: Timestamp) -> Duration? {
-        headers.first(name: "retry-after").flatMap { delay($0, date: headers.first(name: "date"), now: now) }
+extension ProviderClient {
+    // MARK: Signatures
+
+    /// Value of `webhook-signature` by Standard Webhooks, which lets receivers verify origin and freshness: HMAC-SHA256 of
+    /// `id.timestamp.body` for each secret, separated by spaces.
+    ///
+    /// - Parameters:
+    ///   - secrets: the app's, the newest first; more than one while a secret is being replaced.
+    ///   - id: unique value of `webhook-id`.
+    ///   - timestamp: value of `webhook-timestamp`, seconds since 1970.
+    package static func signature(secrets: [[UInt8]], id: String, timestamp: Int64, body: [UInt8]) -> String {
+        secrets.map { secret in
+            var code = HMAC<SHA256>(key: SymmetricKey(data: secret))
+            code.update(data: Array("\(id).\(timestamp).".utf8))
+            code.update(data: body)
+            return "v1," + Data(code.finalize()).base64EncodedString()
+        }.joined(separator: " ")
+    }
+
+    /// A unique value for `webhook-id`.
+    package static func makeMessageID() -> String { "msg_" + String.randomID() }
+
+    // MARK: Retry-After
+
+    /// Delay of the header `Retry-After` (RFC 9110, section 10.2.3), seconds or a date; nil without one.
+    package static func retryAfter(_ headers: HTTPHeaders, now: Timestamp) -> Duration? {
+        headers.first(name: "retry-after").flatMap { retryAfter($0, date: headers.first(name: "date"), now: now) }
     }
 
     /// Delay of a header's value; nil if it is invalid. Past dates give zero.
@@ -199,34 +229,32 @@ package enum RetryAfter {
     /// - Parameters:
     ///   - date: the answer's `Date`, so that only the provider's clock counts.
     ///   - now: time of day, for answers without a date.
-    static func delay(_ text: String, date: String?, now: Timestamp) -> Duration? {
+    static func retryAfter(_ text: String, date: String?, now: Timestamp) -> Duration? {
         let text = trimmed(text)
         guard !text.isEmpty else { return nil }
         if text.utf8.allSatisfy({ (48...57).contains($0) }) {
             // A number that does not fit is a very long time.
-            return .seconds(min(Int64(text) ?? .max, longest))
+            return .seconds(min(Int64(text) ?? .max, longestRetryAfter))
         }
-        guard let time = HTTPDate.parse(text) else { return nil }
-        let base = date.flatMap { HTTPDate.parse(trimmed($0)) } ?? now
+        guard let time = Self.date(text) else { return nil }
+        let base = date.flatMap { Self.date(trimmed($0)) } ?? now
         return max(.zero, time - base)
     }
 
     /// Upper limit: a century.
-    private static let longest: Int64 = 3_155_760_000
+    private static let longestRetryAfter: Int64 = 3_155_760_000
 
     private static func trimmed(_ text: String) -> String {
         String(text.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
     }
-}
 
-/// Dates of HTTP (RFC 9110, section 5.6.7).
-enum HTTPDate {
     private static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Reads the usual form `Sun, 06 Nov 1994 08:49:37 GMT`, ignoring the day of the week.
-    static func parse(_ text: String) -> Timestamp? {
+    /// Reads the usual form of dates of HTTP (RFC 9110, section 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`, ignoring the day
+    /// of the week.
+    static func date(_ text: String) -> Timestamp? {
         guard let parts = text.wholeMatch(of: /[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9:]{8}) GMT/),
             let month = months.firstIndex(of: String(parts.2))
         else { return nil }

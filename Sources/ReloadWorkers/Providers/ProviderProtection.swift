@@ -35,6 +35,11 @@ extension ProviderKey {
     init(_ kind: RegisteredKind) {
         self.init(appID: kind.appID, app: kind.app, url: kind.definition.providerURL)
     }
+
+    /// An endpoint of the provider that fails, or is missing, by itself.
+    func at(_ endpoint: ProviderEndpoint) -> ProviderKey {
+        ProviderKey(appID: appID, app: app, url: url + endpoint.path)
+    }
 }
 
 /// Requests and timelines that a provider may get now.
@@ -127,10 +132,14 @@ final class ProviderProtection: Sendable {
         }
     }
 
-    func answered(_ ticket: RequestTicket, timeout: Duration, at time: Duration) {
+    /// Notes an answered request.
+    ///
+    /// - Parameter count: number of its timelines, for the batch size.
+    func answered(_ ticket: RequestTicket, count: Int = 0, timeout: Duration, at time: Duration) {
         let changes = update(ticket.provider, at: time) { health in
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
-            (health.latest.answeredAt, health.latest.latency) = (WallClock.now(), time - ticket.startedAt)
+            (health.latest.answeredAt, health.latest.latency) = (Timestamp.now(), time - ticket.startedAt)
+            health.sizes.succeeded(count)
             return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
         }
         report(changes, ticket, nil, at: time)
@@ -139,7 +148,7 @@ final class ProviderProtection: Sendable {
     func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let message = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
         let changes = update(ticket.provider, at: time) { health in
-            (health.latest.failedAt, health.latest.failure) = (WallClock.now(), message)
+            (health.latest.failedAt, health.latest.failure) = (Timestamp.now(), message)
             return health.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
         report(changes, ticket, failure, at: time)
@@ -199,10 +208,6 @@ final class ProviderProtection: Sendable {
         update(provider, at: time) { $0.sizes.wasTooLarge(fitting: count) }
     }
 
-    func batchSucceeded(_ count: Int, of provider: ProviderKey, at time: Duration) {
-        update(provider, at: time) { $0.sizes.succeeded(count) }
-    }
-
     // MARK: Memory
 
     private func update<Value: Sendable>(
@@ -250,7 +255,7 @@ final class ProviderProtection: Sendable {
                 metadata["message"] = "\(failure.message)"
             }
             switch change {
-            case .breaker(.opened(let until, let wasClosed)):
+            case .opened(let until, let wasClosed):
                 metrics?.breakersOpened.increment()
                 if wasClosed { setBreaker(of: ticket.provider, isOpen: true) }
                 metadata["until"] = "in \((until - time).wholeMilliseconds) ms"
@@ -259,7 +264,7 @@ final class ProviderProtection: Sendable {
                 } else {
                     logger.info("a provider still fails", metadata: metadata)
                 }
-            case .breaker(.closed):
+            case .closed:
                 setBreaker(of: ticket.provider, isOpen: false)
                 logger.notice("a provider has recovered", metadata: metadata)
             case .shrunk(let limit):
@@ -305,4 +310,51 @@ package struct ProtectionRules: Hashable, Sendable {
     package var maximumProviders = 10_000
 
     package init() {}
+}
+
+/// Back-off of providers' optional endpoints, snapshots and placeholders, that are missing or have failed. Each process
+/// learns it by itself.
+final class RestingEndpoints: Sendable {
+    /// By provider, with the URL of the endpoint: the end on the worker's clock, and the number of failures.
+    private let rests = Mutex<[ProviderKey: (end: Duration, failures: Int)]>([:])
+    private let capacity: Int
+    /// Back-off after failures in a row.
+    private static let failureRest = Backoff(base: .seconds(1), cap: .seconds(600))
+
+    init(capacity: Int = 10_000) {
+        self.capacity = capacity
+    }
+
+    func isResting(_ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration) -> Bool {
+        rests.withLock { rests in
+            guard let rest = rests[provider.at(endpoint)] else { return false }
+            return time < rest.end
+        }
+    }
+
+    func succeeded(_ endpoint: ProviderEndpoint, of provider: ProviderKey) {
+        rests.withLock { $0[provider.at(endpoint)] = nil }
+    }
+
+    /// Notes a failure: the endpoint rests for the back-off, for the provider's `Retry-After`, or for `absence` if the
+    /// provider does not have it.
+    func failed(
+        _ failure: ProviderFailure, _ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration,
+        absence: Duration
+    ) {
+        rests.withLock { rests in
+            let key = provider.at(endpoint)
+            let failures = (rests[key]?.failures ?? 0) + 1
+            let rest =
+                failure.saysAbsent
+                ? absence : max(Self.failureRest.bound(attempt: failures), min(failure.retryAfter ?? .zero, absence))
+            if rests[key] == nil, rests.count >= capacity { Self.makeRoom(in: &rests, at: time) }
+            rests[key] = (time + rest, failures)
+        }
+    }
+
+    private static func makeRoom(in rests: inout [ProviderKey: (end: Duration, failures: Int)], at time: Duration) {
+        rests = rests.filter { time < $0.value.end }
+        if let first = rests.min(by: { $0.value.end < $1.value.end })?.key { rests[first] = nil }
+    }
 }

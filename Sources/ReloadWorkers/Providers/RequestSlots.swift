@@ -78,3 +78,24 @@ final class RequestSlots: Sendable {
         }
     }
 }
+
+/// Free capacity.
+struct ClaimCapacity: Sendable {
+    var timelines: Int
+    /// Most timelines of patient lanes: urgent ones wait while they are claimed.
+    var patientTimelines: Int
+    /// Most concurrent requests, over all providers.
+    var concurrency: Int
+    /// Concurrent requests to a provider without a known limit. It gets further slots only if others leave them free.
+    var requestsPerProvider: Int
+    var inFlight: [ProviderKey: HeldSlots]
+    /// Allowances of the known providers.
+    var allowances: [ProviderKey: ProviderAllowance] = [:]
+
+    /// Further requests to a provider. A provider with a grown limit takes at most half of the free slots, so that
+    /// hanging providers do not hold the pool.
+    func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
+        let shared = (concurrency - all.all - own.all) / 2
+        return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))
+    }
+}

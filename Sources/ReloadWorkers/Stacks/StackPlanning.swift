@@ -190,16 +190,22 @@ struct StackPlanning {
 
     /// An event for ingest, ordered by its arrival.
     private func message(_ event: FreshetEvent, _ plan: StackPlan) -> KafkaMessage {
-        var encoded = EventEncoder.encode(
-            event, id: RandomID.make(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
+        var encoded = event.encode(
+            id: String.randomID(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
         encoded.headers += EventHandling(isOrderedByArrival: true).headers
         return KafkaMessage(encoded, topic: context.configuration.widgetsTopic)
     }
 
-    /// A schedule, or its tombstone.
+    /// A schedule, or its tombstone. The revision rises with each schedule of the stack.
     private func message(_ id: TimelineID, _ json: JSONValue?, revision: Int64) -> KafkaMessage {
-        KafkaMessage(
-            StackScheduledEvent.encode(id, revision: revision, schedule: json, source: Self.source),
+        let value = json.map { schedule in
+            JSONWriter.object(capacity: 1_024) { members in
+                members.appendMembers(of: schedule.encoded)
+                members.append("revision", revision)
+            }
+        }
+        return KafkaMessage(
+            EncodedEvent(EncodedEvent.stackScheduled, of: id, revision: revision, source: Self.source, value: value),
             topic: context.configuration.suggestionsTopic)
     }
 }

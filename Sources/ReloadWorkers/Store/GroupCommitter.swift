@@ -1,101 +1,36 @@
-import PostgresClient
 import Synchronization
 
-/// Runs statements for groups of items, with natural batching: while the maximum number of statements is under way,
-/// further items gather for the next one.
+/// Runs statements for groups of items, one at a time, with natural batching: while one is under way, further items gather
+/// for the next one.
 ///
-/// A caller that finds a free slot runs at once and takes the gathered callers along; the others wait for the caller
-/// that takes them, or until the slot is passed to them. No task is made.
+/// A caller that finds none under way runs at once and takes the gathered callers along; the others wait for the caller
+/// that takes them, or until it is their turn. No task is made.
 final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
-    private enum Turn: Sendable {
-        /// The caller has the slot.
-        case lead
-        /// Another caller ran the statement.
-        case answered(Result<[Answer], any Error>)
-    }
+    /// A caller that waits. It is resumed with its answers, or with nil when it is its turn to run the statement.
+    private typealias Waiter = (
+        items: [Item], continuation: CheckedContinuation<Result<[Answer], any Error>?, Never>
+    )
 
-    private struct Waiter {
-        let items: [Item]
-        let continuation: CheckedContinuation<Turn, Never>
-    }
-
-    private struct State {
-        var running = 0
-        var waiters: [Waiter] = []
-
-        mutating func takeSlot(of concurrency: Int) -> Bool {
-            guard running < concurrency else { return false }
-            running += 1
-            return true
-        }
-    }
-
-    private let concurrency: Int
     private let limit: Int
     private let body: @Sendable ([Item]) async throws -> [Answer]
-    private let state = Mutex(State())
+    private let state = Mutex((isRunning: false, waiters: [Waiter]()))
 
     /// - Parameters:
-    ///   - concurrency: most concurrent statements.
     ///   - limit: most items of a statement, unless a single caller has more.
     ///   - body: runs the statement and returns one value for each item, in order.
-    init(concurrency: Int, limit: Int, _ body: @escaping @Sendable ([Item]) async throws -> [Answer]) {
-        (self.concurrency, self.limit, self.body) = (concurrency, limit, body)
+    init(limit: Int = 1_000, _ body: @escaping @Sendable ([Item]) async throws -> [Answer]) {
+        (self.limit, self.body) = (limit, body)
     }
 
     var waiting: Int { state.withLock { $0.waiters.count } }
 
     /// Returns one value for each item, in order.
     ///
-    /// - Throws: the statement's error. An error that the data of one caller causes is thrown for that caller alone.
+    /// - Throws: the statement's error, for all callers that share it.
     func run(_ items: [Item]) async throws -> [Answer] {
-        if case .answered(let result) = await turn(items) { return try result.get() }
-        let others = gathered(beside: items.count)
-        let results = await results(of: [items] + others.map(\.items))
-        passOn()
-        for (other, result) in zip(others, results.dropFirst()) {
-            other.continuation.resume(returning: .answered(result))
-        }
-        return try results[0].get()
-    }
-
-    /// Runs one statement for all groups and returns the result of each. A statement that fails because of its data is
-    /// run again in halves, down to the groups that cause the error.
-    private func results(of groups: [[Item]]) async -> [Result<[Answer], any Error>] {
-        do {
-            var answers = try await body(groups.count == 1 ? groups[0] : Array(groups.joined()))[...]
-            return groups.map { group in
-                defer { answers = answers.dropFirst(group.count) }
-                return .success(Array(answers.prefix(group.count)))
-            }
-        } catch {
-            guard groups.count > 1, let refused = error as? PostgresError, refused.blamesData else {
-                return groups.map { _ in .failure(error) }
-            }
-            let middle = groups.count / 2
-            let left = await results(of: Array(groups[..<middle]))
-            return await left + results(of: Array(groups[middle...]))
-        }
-    }
-
-    private func turn(_ items: [Item]) async -> Turn {
-        let leads = state.withLock { $0.takeSlot(of: concurrency) }
-        if leads { return .lead }
-        return await withCheckedContinuation { continuation in
-            // A slot may be free by now.
-            let leads = state.withLock { state in
-                if state.takeSlot(of: concurrency) { return true }
-                state.waiters.append(Waiter(items: items, continuation: continuation))
-                return false
-            }
-            if leads { continuation.resume(returning: .lead) }
-        }
-    }
-
-    private func gathered(beside own: Int) -> [Waiter] {
-        state.withLock { state in
-            var count = own
-            var end = 0
+        if !begin(), let result = await answers(to: items) { return try result.get() }
+        let others = state.withLock { state in
+            var (count, end) = (items.count, 0)
             while end < state.waiters.count, count + state.waiters[end].items.count <= limit {
                 count += state.waiters[end].items.count
                 end += 1
@@ -103,40 +38,47 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
             defer { state.waiters.removeFirst(end) }
             return Array(state.waiters[..<end])
         }
-    }
-
-    private func passOn() {
-        let next = state.withLock { state -> Waiter? in
-            guard !state.waiters.isEmpty else {
-                state.running -= 1
-                return nil
-            }
-            return state.waiters.removeFirst()
+        let result: Result<[Answer], any Error>
+        do {
+            result = .success(try await body(others.isEmpty ? items : items + others.flatMap(\.items)))
+        } catch {
+            result = .failure(error)
         }
-        next?.continuation.resume(returning: .lead)
-    }
-}
-
-/// A ``GroupCommitter`` for urgent lanes and one for patient lanes, so that urgent timelines do not wait for hundreds of a
-/// patient lane.
-struct LaneCommitter<Item: Sendable, Answer: Sendable>: Sendable {
-    private static var limit: Int { 1_000 }
-
-    private let urgent: GroupCommitter<Item, Answer>
-    private let patient: GroupCommitter<Item, Answer>
-
-    /// - Parameter body: runs the statement and returns one value for each item, in order.
-    init(_ body: @escaping @Sendable ([Item]) async throws -> [Answer]) {
-        urgent = GroupCommitter(concurrency: 1, limit: Self.limit, body)
-        patient = GroupCommitter(concurrency: 1, limit: Self.limit, body)
+        let next = state.withLock { state -> Waiter? in
+            state.isRunning = !state.waiters.isEmpty
+            return state.isRunning ? state.waiters.removeFirst() : nil
+        }
+        next?.continuation.resume(returning: nil)
+        var place = items.count
+        for other in others {
+            let range = place..<place + other.items.count
+            other.continuation.resume(returning: result.map { Array($0[range]) })
+            place = range.upperBound
+        }
+        return others.isEmpty ? try result.get() : Array(try result.get()[..<items.count])
     }
 
-    var waiting: Int { urgent.waiting + patient.waiting }
+    /// Whether no statement was under way, so that the caller runs one.
+    private func begin() -> Bool {
+        state.withLock { state in
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+    }
 
-    /// Returns one value for each item, in order.
-    ///
-    /// - Throws: as ``GroupCommitter/run(_:)``.
-    func run(_ items: [Item], isUrgent: Bool) async throws -> [Answer] {
-        try await (isUrgent ? urgent : patient).run(items)
+    /// Waits for the caller's answers; nil when it is its turn.
+    private func answers(to items: [Item]) async -> Result<[Answer], any Error>? {
+        await withCheckedContinuation { continuation in
+            let isTurn = state.withLock { state in
+                // The statement may have ended by now.
+                guard state.isRunning else {
+                    state.isRunning = true
+                    return true
+                }
+                state.waiters.append((items, continuation))
+                return false
+            }
+            if isTurn { continuation.resume(returning: nil) }
+        }
     }
 }

@@ -18,26 +18,36 @@ struct TimelineWriter: Sendable {
     private typealias Written = Result<WrittenTimeline?, PostgresError>
 
     let context: WorkerContext
-    private let stores: LaneCommitter<TimelineJob, WrittenTimeline?>
-    private let reschedules: LaneCommitter<TimelineJob, WrittenTimeline?>
+    // Urgent timelines do not wait for hundreds of a patient lane.
+    private let stores: GroupCommitter<TimelineJob, Written>
+    private let patientStores: GroupCommitter<TimelineJob, Written>
+    private let reschedules: GroupCommitter<TimelineJob, Written>
+    private let patientReschedules: GroupCommitter<TimelineJob, Written>
 
     init(context: WorkerContext) {
         self.context = context
+        // In halves down to the rows whose data the database refuses, while the latest of the leases lasts: a late store
+        // is fenced, and what is late is not published.
         func committer(
             _ statement: @escaping @Sendable ([TimelineJob]) -> PostgresQuery<WrittenTimeline>
-        ) -> LaneCommitter<TimelineJob, WrittenTimeline?> {
-            LaneCommitter { jobs in
-                let rows = try await context.pool.query(statement(jobs))
-                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
-                return jobs.map { found[$0.timeline.row] }
+        ) -> GroupCommitter<TimelineJob, Written> {
+            GroupCommitter { jobs in
+                let deadline = jobs.lazy.map(\.claim.leaseEnds).max() ?? .zero
+                return try await context.inParts(jobs, until: deadline, refusal: Written.failure) { jobs in
+                    let rows = try await context.pool.query(statement(jobs))
+                    let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+                    return jobs.map { .success(found[$0.timeline.row]) }
+                }
             }
         }
         stores = committer { Statements.storeTimelines($0) }
+        patientStores = committer { Statements.storeTimelines($0) }
         reschedules = committer { Statements.rescheduleTimelines($0) }
+        patientReschedules = committer { Statements.rescheduleTimelines($0) }
     }
 
     /// Number of callers that wait for a statement that stores.
-    var waiting: Int { stores.waiting }
+    var waiting: Int { stores.waiting + patientStores.waiting }
 
     // MARK: Store
 
@@ -50,7 +60,8 @@ struct TimelineWriter: Sendable {
         let deadline = jobs.leaseEnds
         for index in waiting { compute(&jobs[index], over: jobs[index].timeline) }
         for _ in 1...Self.attempts where !waiting.isEmpty {
-            let results = try await write(waiting.map { jobs[$0] }, to: stores, until: deadline)
+            let batch = waiting.map { jobs[$0] }
+            let results = try await (batch.areUrgent ? stores : patientStores).run(batch)
             for (index, result) in zip(waiting, results) {
                 switch result {
                 case .success(let row): jobs[index].written = row
@@ -65,7 +76,7 @@ struct TimelineWriter: Sendable {
         let discarded = jobs.filter { $0.answer != nil && $0.written == nil }
         report(stored: jobs.filter { $0.written != nil }, discarded: discarded.count)
         // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
-        try await reschedule(discarded, until: deadline)
+        try await reschedule(discarded)
     }
 
     /// Reads rows again that have changed since the claim, and returns those to store again. The result is discarded if a
@@ -128,7 +139,7 @@ struct TimelineWriter: Sendable {
         context.metrics.fenced.increment(by: discarded)
         guard !stored.isEmpty else { return }
         count(stored)
-        context.decisions?.record(stored.map { TimelineDecidedEvent(stored: $0) })
+        context.onDecisions?(stored.map { TimelineDecidedEvent(stored: $0) })
         if let onStored = context.onStored {
             for job in stored where job.content != nil { onStored(job.timeline.id, job.timeline.cause) }
         }
@@ -166,9 +177,9 @@ struct TimelineWriter: Sendable {
 
     /// Writes the next appointments of timelines that were not stored, if their conditions still hold. The others have
     /// another appointment.
-    func reschedule(_ jobs: [TimelineJob], until deadline: Duration) async throws {
+    func reschedule(_ jobs: [TimelineJob]) async throws {
         guard !jobs.isEmpty else { return }
-        let results = try await write(jobs, to: reschedules, until: deadline)
+        let results = try await (jobs.areUrgent ? reschedules : patientReschedules).run(jobs)
         var isDue = false
         var deferrals: [ReloadRule: Int] = [:]
         var records: [TimelineDecidedEvent] = []
@@ -180,10 +191,10 @@ struct TimelineWriter: Sendable {
             guard decision != .none, decision != .slept || row.isAsleep else { continue }
             context.kinds.count(decision, of: job.claim.kind)
             if decision == .deferred || decision == .slept { deferrals[rule, default: 0] += 1 }
-            if context.decisions != nil { records.append(TimelineDecidedEvent(rescheduled: job, row)) }
+            if context.onDecisions != nil { records.append(TimelineDecidedEvent(rescheduled: job, row)) }
         }
         for (rule, count) in deferrals { context.metrics.deferrals(rule.name).increment(by: count) }
-        if !records.isEmpty { context.decisions?.record(records) }
+        if !records.isEmpty { context.onDecisions?(records) }
         // Requested again since the claim: no need to wait for the poll.
         if isDue { context.signal.signal(.timelines) }
     }
@@ -205,7 +216,7 @@ struct TimelineWriter: Sendable {
             delays[attempts] = backoff
             let asked = min(job.failure?.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
             let now = job.databaseTime(at: context.clock.elapsed)
-            batch.jobs[index].retryAt = job.rules.schedule.gridded(now + max(backoff, asked), from: now)
+            batch.jobs[index].retryAt = job.rules.gridded(now + max(backoff, asked), from: now)
         }
         let jobs = failed.map { batch.jobs[$0] }
         for case let failure? in jobs.lazy.map(\.failure) {
@@ -219,20 +230,12 @@ struct TimelineWriter: Sendable {
                 "reason": "\(job.failure?.reason.rawValue ?? "")", "first": "\(job.failure?.message ?? "")",
                 "timeline": "\(job.timeline.id)",
             ].merging(batch.logMetadata) { $1 })
-        try await reschedule(jobs, until: jobs.leaseEnds)
+        try await reschedule(jobs)
     }
+}
 
-    // MARK: Statements
-
-    /// Runs a statement for jobs, together with those of other callers, in halves down to the rows whose data it refuses.
-    private func write(
-        _ jobs: [TimelineJob], to committer: LaneCommitter<TimelineJob, WrittenTimeline?>, until deadline: Duration
-    ) async throws -> [Written] {
-        let isUrgent = jobs.contains { $0.lane.isUrgent }
-        return try await context.inParts(jobs, until: deadline, refusal: Written.failure) { jobs in
-            try await committer.run(jobs, isUrgent: isUrgent).map { .success($0) }
-        }
-    }
+extension [TimelineJob] {
+    fileprivate var areUrgent: Bool { contains { $0.lane.isUrgent } }
 }
 
 extension TimelineDecidedEvent {

@@ -48,7 +48,7 @@ struct AuditWalker {
         }
         try await appoint(suspects.timelines)
         let end = Statements.endAuditPass(
-            worker: context.worker, isWhole: position.isAtStart, interval: configuration.auditInterval)
+            worker: context.worker, isWhole: position.cursor == 0, interval: configuration.auditInterval)
         _ = try await context.pool.execute(end)
     }
 

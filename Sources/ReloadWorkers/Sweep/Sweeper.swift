@@ -30,13 +30,8 @@ struct Sweeper {
         }
     }
 
-    /// Result of one chunk of each item.
-    private struct Turn {
-        /// Whether there may be more to do at once.
-        var hasMore = false
-        /// Transient error of a chunk.
-        var failure: PostgresError?
-    }
+    /// Result of one chunk of each item: whether there may be more to do at once, and a transient error of a chunk.
+    private typealias Turn = (hasMore: Bool, failure: PostgresError?)
 
     /// Runs one chunk of each sweep with room and of each kind to change. Returns whether there may be more to do at once.
     ///
@@ -102,7 +97,7 @@ struct Sweeper {
         _ items: [Item], chunk: (Item) async throws -> Bool, postpone: (Item) -> PostgresQuery<Void>
     ) async throws -> Turn {
         let began = context.clock.elapsed
-        var turn = Turn()
+        var turn: Turn = (false, nil)
         for item in items {
             try Task.checkCancellation()
             guard context.clock.elapsed - began < Self.longestTurn else {

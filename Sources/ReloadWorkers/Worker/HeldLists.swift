@@ -32,17 +32,6 @@ struct HeldList: Sendable {
         // The next holder compares, since content may be stored and not published.
         mayBeStored = true
     }
-
-    /// Ends the work on a timeline of the list, and returns whether it was the last.
-    fileprivate mutating func end(_ job: TimelineJob) -> Bool {
-        open -= 1
-        mayBeStored = mayBeStored || job.mayBeStored || job.written != nil
-        if let revision = job.published {
-            published.append((row: job.timeline.row, id: job.timeline.id, revision: revision))
-        }
-        if let delay = job.returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
-        return open == 0
-    }
 }
 
 /// The lists that this process holds, with their timelines under way.
@@ -143,10 +132,18 @@ final class HeldLists: Sendable {
                 } else {
                     state.busy.remove(row)
                 }
-                // In place: a copy of the list would copy its published timelines each time.
-                guard let isClosed = state.lists[hold]?.end(job) else { continue }
+                guard let place = state.lists.index(forKey: hold) else { continue }
                 state.open -= 1
-                if isClosed, let list = state.lists.removeValue(forKey: hold) { closed.append(list) }
+                // In place: a copy of the list would copy its published timelines each time.
+                state.lists.values[place].open -= 1
+                if job.mayBeStored || job.written != nil { state.lists.values[place].mayBeStored = true }
+                if let revision = job.published {
+                    state.lists.values[place].published.append((row: row, id: job.timeline.id, revision: revision))
+                }
+                if let delay = job.returnDelay {
+                    state.lists.values[place].returnDelay = max(state.lists.values[place].returnDelay ?? .zero, delay)
+                }
+                if state.lists.values[place].open == 0 { closed.append(state.lists.remove(at: place).value) }
             }
             isAwaited = state.isAwaited
             state.isAwaited = false

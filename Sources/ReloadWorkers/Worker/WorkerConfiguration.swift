@@ -1,14 +1,10 @@
-package import PostgresClient
 package import WidgetModel
 import WidgetStore
 
 /// Settings of a process's workers. The defaults suit a small installation.
 package struct WorkerConfiguration: Sendable {
     /// Identity of the process among the registered workers.
-    package var worker: PostgresUUID = {
-        var generator = SystemRandomNumberGenerator()
-        return PostgresUUID(high: generator.next(), low: generator.next())
-    }()
+    package var worker = UInt128.random(in: 0 ... .max)
 
     /// Topic of published timelines; compacted, keyed by timeline.
     package var topic = "freshet.timelines"
@@ -42,7 +38,7 @@ package struct WorkerConfiguration: Sendable {
     package var sweepChunk = 1_000
     /// Number of a kind's timelines in the bulk lane at which the sweeper waits.
     package var bulkHighWater = 5_000
-    package var maximumBulkLists: Int { max(1, bulkHighWater / Appending.limit) }
+    package var maximumBulkLists: Int { max(1, bulkHighWater / workListLimit) }
     /// Least time between two looks for sweeps: every claim makes room for a little more.
     package var sweepSpacing = Duration.milliseconds(50)
 
@@ -97,4 +93,42 @@ package struct WorkerConfiguration: Sendable {
     }
 
     package init() {}
+}
+
+// MARK: - Leases
+
+extension WorkerConfiguration {
+    /// Part of a lease reserved for the database, besides the request and the publishing.
+    private static let databaseTime = Duration.seconds(5)
+
+    /// The lease for a kind: covers a request up to the kind's timeout, the snapshot before it in the interactive lane,
+    /// and the publishing after it.
+    func lease(for kind: RegisteredKind, lane: ReloadLane, publishing: Duration) -> Duration {
+        let snapshot = lane == .interactive ? kind.definition.snapshotLimit(snapshotLimit) : .zero
+        return max(lease, snapshot + kind.definition.timeout + publishing + Self.databaseTime)
+    }
+
+    /// The lease for a kind, rounded up to a multiple of the configured one, so that there are few different ones.
+    func roundedLease(for kind: RegisteredKind, lane: ReloadLane, publishing: Duration) -> Duration {
+        let base = max(1, lease.wholeMicroseconds)
+        let exact = lease(for: kind, lane: lane, publishing: publishing).wholeMicroseconds
+        return .microseconds((exact + base - 1) / base * base)
+    }
+
+    /// The wishes by lease, so that a kind with a long timeout does not prolong the leases of others after a crash.
+    func grouped(
+        _ wishes: [ClaimWish], kinds: [Int32: RegisteredKind], publishing: Duration
+    ) -> [(lease: Duration, wishes: [ClaimWish])] {
+        let groups = Dictionary(grouping: wishes) { wish in
+            kinds[wish.kindID].map { roundedLease(for: $0, lane: wish.lane, publishing: publishing) } ?? lease
+        }
+        return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, wishes: $0.value) }
+    }
+}
+
+extension KindDefinition {
+    /// Longest wait of a timeline for its snapshot; zero for kinds without snapshots.
+    ///
+    /// - Parameter limit: ``WorkerConfiguration/snapshotLimit``.
+    package func snapshotLimit(_ limit: Duration) -> Duration { hasSnapshots ? min(timeout, limit) : .zero }
 }

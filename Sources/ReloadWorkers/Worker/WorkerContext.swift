@@ -1,5 +1,7 @@
+import KafkaClient
 import Logging
 package import PostgresClient
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -28,21 +30,21 @@ struct WorkerContext: Sendable {
     let protection: ProviderProtection
     let traces: TraceLookup
     /// Receives every decision; nil without a consumer.
-    let decisions: (any DecisionPublishing)?
+    let onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)?
     /// Identity of this process among the registered workers.
-    let worker: PostgresUUID
+    let worker: UInt128
 
     init(
         configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: TimelineProducer,
         signal: WorkSignal, metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
         clock: WorkerClock,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
-        decisions: (any DecisionPublishing)? = nil
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil
     ) {
         (self.configuration, self.pool, self.fetcher, self.output) = (configuration, pool, fetcher, output)
         leases = HeldLists(signal: signal)
         (self.signal, self.metrics, self.condition, self.clock) = (signal, metrics, condition, clock)
-        (self.onStored, self.logger, self.decisions) = (onStored, logger, decisions)
+        (self.onStored, self.logger, self.onDecisions) = (onStored, logger, onDecisions)
         worker = configuration.worker
         traces = TraceLookup(pool: pool)
         kinds = KindRecorder(pool: pool, metrics: metrics, clock: clock, logger: logger)
@@ -56,8 +58,6 @@ struct WorkerContext: Sendable {
         metrics.reloadLatency.begin(ReloadReason.allCases.map(\.name))
         metrics.deferrals.begin([ReloadRule.budget, .spacing, .dormant].map(\.name))
     }
-
-    var messages: TimelineMessages { TimelineMessages(topic: configuration.topic) }
 
     /// Repeats `body`, with back-off after transient database errors.
     ///
@@ -85,26 +85,32 @@ struct WorkerContext: Sendable {
     }
 
     /// Runs database work, with retries after transient errors until the deadline.
-    func persistently<Value>(
-        until deadline: Duration, isDivisible: Bool = false, _ body: () async throws -> Value
-    ) async throws -> Value {
+    func persistently<Value>(until deadline: Duration, _ body: () async throws -> Value) async throws -> Value {
         var attempt = 1
         while true {
             do {
                 return try await body()
-            } catch let error as PostgresError where error.isRetriable && !(isDivisible && error.asksForLess) {
-                metrics.databaseErrors.increment()
-                var generator = SystemRandomNumberGenerator()
-                let delay = configuration.databaseBackoff.delay(attempt: attempt, using: &generator)
-                guard attempt < configuration.databaseAttempts, clock.elapsed + delay < deadline else { throw error }
-                logger.debug("database error, trying again", metadata: ["error": "\(error)", "attempt": "\(attempt)"])
-                try await clock.sleep(for: delay)
+            } catch let error as PostgresError where error.isRetriable {
+                try await pause(after: error, attempt: attempt, until: deadline)
                 attempt += 1
             }
         }
     }
 
-    /// Runs a statement over items, in halves if it exceeds the database's limits or refuses the data of an item.
+    /// Backs off after a transient error.
+    ///
+    /// - Throws: the error, after the last attempt or near the deadline.
+    private func pause(after error: PostgresError, attempt: Int, until deadline: Duration) async throws {
+        metrics.databaseErrors.increment()
+        var generator = SystemRandomNumberGenerator()
+        let delay = configuration.databaseBackoff.delay(attempt: attempt, using: &generator)
+        guard attempt < configuration.databaseAttempts, clock.elapsed + delay < deadline else { throw error }
+        logger.debug("database error, trying again", metadata: ["error": "\(error)", "attempt": "\(attempt)"])
+        try await clock.sleep(for: delay)
+    }
+
+    /// Runs a statement over items, with retries after transient errors until the deadline, and in halves if it exceeds
+    /// the database's limits or refuses the data of an item.
     ///
     /// - Parameter refusal: makes the answer for a single item whose data is refused; without it the error is thrown.
     func inParts<Item, Answer>(
@@ -112,21 +118,59 @@ struct WorkerContext: Sendable {
         _ body: ([Item]) async throws -> [Answer]
     ) async throws -> [Answer] {
         let began = clock.elapsed
-        do {
-            return try await persistently(until: deadline, isDivisible: items.count > 1) { try await body(items) }
-        } catch let error as PostgresError {
-            if error.blamesData, let refusal {
-                if items.count == 1 { return [refusal(error)] }
-            } else {
-                guard error.asksForLess, items.count > 1, clock.elapsed < deadline else { throw error }
-                metrics.databaseErrors.increment()
-                claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
-                logger.debug("too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
+        var attempt = 1
+        while true {
+            do {
+                return try await body(items)
+            } catch let error as PostgresError {
+                if error.isRetriable, items.count == 1 || !error.asksForLess {
+                    try await pause(after: error, attempt: attempt, until: deadline)
+                    attempt += 1
+                    continue
+                }
+                if error.blamesData, let refusal {
+                    if items.count == 1 { return [refusal(error)] }
+                } else {
+                    guard error.asksForLess, items.count > 1, clock.elapsed < deadline else { throw error }
+                    metrics.databaseErrors.increment()
+                    claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
+                    logger.debug(
+                        "too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
+                }
+                let middle = items.count / 2
+                let first = try await inParts(Array(items[..<middle]), until: deadline, refusal: refusal, body)
+                return try await first + inParts(Array(items[middle...]), until: deadline, refusal: refusal, body)
             }
         }
-        let middle = items.count / 2
-        let first = try await inParts(Array(items[..<middle]), until: deadline, refusal: refusal, body)
-        return try await first + inParts(Array(items[middle...]), until: deadline, refusal: refusal, body)
+    }
+
+    // MARK: Messages
+
+    /// `ce_source` of the workers' messages.
+    private static let source = "/freshet/workers"
+
+    /// Message with a timeline's content.
+    func updatedMessage(
+        _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
+        headers: [String: String] = [:]
+    ) -> KafkaMessage {
+        let event = TimelineUpdatedEvent(
+            timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
+            content: content)
+        let encoded = EncodedEvent(
+            TimelineUpdatedEvent.type, of: timeline.id, revision: revision, source: Self.source, value: event.data)
+        var message = KafkaMessage(encoded, topic: configuration.topic)
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
+        }
+        return message
+    }
+
+    /// Tombstone of a timeline that no widget shows.
+    func removedMessage(_ id: TimelineID, revision: Int64) -> KafkaMessage {
+        KafkaMessage(
+            EncodedEvent(EncodedEvent.timelineRemoved, of: id, revision: revision, source: Self.source, value: nil),
+            topic: configuration.topic)
     }
 }
 
@@ -138,5 +182,13 @@ extension PostgresError {
         case .connection, .server, .poolTimeout, .encoding, .decoding: true
         case .cancelled: !Task.isCancelled
         }
+    }
+}
+
+extension ClaimedTimeline {
+    func identity(of kind: RegisteredKind) -> TimelineIdentity {
+        TimelineIdentity(
+            app: kind.app, kind: kind.definition.name, family: family, configuration: configuration, locale: locale,
+            timeZone: timeZone, user: user)
     }
 }

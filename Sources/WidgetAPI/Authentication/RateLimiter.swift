@@ -4,10 +4,7 @@ import Synchronization
 /// Token buckets by bearer, app or address, in bounded memory: the least recently used ones are forgotten and become
 /// full.
 final class RateLimiter<Subject: Hashable & Sendable>: Sendable {
-    private struct Bucket {
-        var tokens: Double
-        var at: ContinuousClock.Instant
-    }
+    private typealias Bucket = (tokens: Double, at: ContinuousClock.Instant)
 
     /// Tokens per second in the long run, and at once.
     let rate: Double
@@ -48,8 +45,8 @@ final class RateLimiter<Subject: Hashable & Sendable>: Sendable {
     }
 
     private func refilled(_ bucket: Bucket?, _ now: ContinuousClock.Instant) -> Bucket {
-        guard let bucket else { return Bucket(tokens: burst, at: now) }
-        return Bucket(tokens: min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1))), at: now)
+        guard let bucket else { return (burst, now) }
+        return (min(burst, bucket.tokens + rate * ((now - bucket.at) / .seconds(1))), now)
     }
 
     /// Number of buckets.
@@ -87,23 +84,18 @@ struct RecentlyUsed<Key: Hashable, Value> {
     }
 }
 
-/// Address that refused tokens are counted for: an IPv4 address, or the network (64 bits) of an IPv6 address, since one
-/// host usually has the whole network.
-struct Peer: Hashable, Sendable {
-    let bytes: [UInt8]
-}
-
-extension Peer {
-    /// The peer at a network address; nil for a socket of the local machine.
-    init?(_ address: SocketAddress) {
-        let all = address.withSockAddr { address, size in Array(UnsafeRawBufferPointer(start: address, count: size)) }
-        switch address {
-        case .v4: self.init(bytes: Array(all[4..<8]))
+extension SocketAddress {
+    /// Address that refused tokens are counted for: an IPv4 address, or the network (64 bits) of an IPv6 address, since
+    /// one host usually has the whole network; nil for a socket of the local machine.
+    var peer: [UInt8]? {
+        let all = withSockAddr { address, size in Array(UnsafeRawBufferPointer(start: address, count: size)) }
+        switch self {
+        case .v4: return Array(all[4..<8])
         case .v6:
             let all = Array(all[8..<24])
             // A socket for both families sees an IPv4 peer as ::ffff:a.b.c.d.
             let isMapped = all.prefix(10).allSatisfy { $0 == 0 } && all[10] == 0xFF && all[11] == 0xFF
-            self.init(bytes: isMapped ? Array(all.suffix(4)) : Array(all.prefix(8)))
+            return isMapped ? Array(all.suffix(4)) : Array(all.prefix(8))
         case .unixDomainSocket: return nil
         }
     }

@@ -1,26 +1,16 @@
 import Crypto
 import Foundation
-import JSON
+package import JSON
 import JWTKit
 package import Logging
 import Synchronization
-import WidgetModel
+package import WidgetModel
 
 /// Signature algorithms of tokens. Each type of key has exactly one.
 package enum TokenAlgorithm: String, CaseIterable, Sendable {
     case hs256 = "HS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
-}
-
-/// Error in a set of keys.
-package struct TokenKeysError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Description without key material.
-    package let message: String
-    /// JSON pointer into the set.
-    package let pointer: String
-
-    package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
 }
 
 /// Keys that verify tokens, from a JWKS document (RFC 7517).
@@ -48,43 +38,41 @@ package struct TokenKeys: Sendable {
     package static let none = TokenKeys(keys: [:], ignored: [])
 
     package var ids: [String] { keys.keys.sorted() }
-
 }
 
 extension TokenKeys {
     /// Reads a JWKS: `oct` keys for HS256, `EC` on P-256 for ES256, `OKP` Ed25519 for EdDSA. Keys of other types or for
     /// encryption are ignored; a broken key of these types makes the whole set unusable.
-    package init(jwks bytes: [UInt8]) async throws(TokenKeysError) {
+    package init(jwks bytes: [UInt8]) async throws(ModelError) {
         guard bytes.count <= Self.maximumBytes else {
-            throw TokenKeysError(message: "larger than \(Self.maximumBytes) bytes", pointer: "")
+            throw ModelError(message: "larger than \(Self.maximumBytes) bytes", pointer: "")
         }
         let document: JSONValue
         do throws(JSONError) {
             document = try JSONValue.parse(bytes, checksNumbers: false)
         } catch {
-            throw TokenKeysError(message: "not JSON: \(error.message) at byte \(error.byteOffset)", pointer: "")
+            throw ModelError(message: "not JSON: \(error.message) at byte \(error.byteOffset)", pointer: "")
         }
         guard let list = document["keys"]?.arrayValue else {
-            throw TokenKeysError(message: "expected an array of keys", pointer: "/keys")
+            throw ModelError(message: "expected an array of keys", pointer: "/keys")
         }
         guard list.count <= Self.maximumKeys else {
-            throw TokenKeysError(message: "more than \(Self.maximumKeys) keys", pointer: "/keys")
+            throw ModelError(message: "more than \(Self.maximumKeys) keys", pointer: "/keys")
         }
         var keys: [String: Key] = [:]
         var ignored: [String] = []
         for (index, value) in list.enumerated() {
-            let reader = KeyReader(value: value, pointer: "/keys/\(index)")
-            guard let algorithm = try reader.algorithm() else {
+            let pointer = "/keys/\(index)"
+            guard let key = try await Key(value, at: pointer) else {
                 ignored.append(value["kid"]?.stringValue.map { Text.printable($0, maximum: 64) } ?? "\(index)")
                 continue
             }
-            let key = try await reader.key(algorithm)
             guard keys.updateValue(key, forKey: key.id) == nil else {
-                throw reader.problem("kid", message: "is the id of another key too")
+                throw ModelError(message: "is the id of another key too", pointer: pointer + "/kid")
             }
         }
         guard !keys.isEmpty else {
-            throw TokenKeysError(
+            throw ModelError(
                 message: "no key for HS256, ES256 or EdDSA (P-256 or Ed25519) among them", pointer: "/keys")
         }
         self.init(keys: keys, ignored: ignored)
@@ -102,19 +90,92 @@ extension TokenKeys {
     }
 }
 
-/// Reads one key of a set.
-private struct KeyReader {
-    let value: JSONValue
-    let pointer: String
+extension TokenKeys.Key {
+    /// Reads one key of a set; nil for a key that does not verify tokens.
+    fileprivate init?(_ value: JSONValue, at pointer: String) async throws(ModelError) {
+        func problem(_ member: String, _ message: String) -> ModelError {
+            ModelError(message: message, pointer: "\(pointer)/\(member)")
+        }
+        func coordinate(_ member: String) throws(ModelError) -> String {
+            guard try Self.bytes(member, of: value, at: pointer).count == 32 else {
+                throw problem(member, "expected 32 bytes")
+            }
+            return try Self.text(member, of: value, at: pointer)
+        }
+        guard let algorithm = try Self.algorithm(of: value, at: pointer) else { return nil }
+        let id = try Self.text("kid", of: value, at: pointer)
+        guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw problem("kid", "expected 1 to 256 bytes of printable ASCII without spaces")
+        }
+        let (collection, kid) = (JWTKeyCollection(), JWKIdentifier(string: id))
+        let isPrivate = value["d"] != nil
+        do {
+            switch algorithm {
+            case .hs256:
+                let secret = try Self.bytes("k", of: value, at: pointer)
+                guard secret.count >= TokenKeys.minimumSecretBytes else {
+                    throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
+                }
+                // With a public key as the secret, every holder of the public key could sign.
+                guard !secret.starts(with: "-----BEGIN".utf8) else {
+                    throw problem("k", "is a PEM file, and no secret")
+                }
+                await collection.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256, kid: kid)
+            case .es256:
+                let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
+                if isPrivate {
+                    let key = try ES256PrivateKey(key: try coordinate("d"))
+                    guard key.publicKey == publicKey else {
+                        throw problem("d", "belongs to another public key")
+                    }
+                    await collection.add(ecdsa: key, kid: kid)
+                } else {
+                    await collection.add(ecdsa: publicKey, kid: kid)
+                }
+            case .eddsa:
+                let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
+                if isPrivate {
+                    let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
+                    guard key.publicKey == publicKey else {
+                        throw problem("d", "belongs to another public key")
+                    }
+                    await collection.add(eddsa: key, kid: kid)
+                } else {
+                    await collection.add(eddsa: publicKey, kid: kid)
+                }
+            }
+            self.init(
+                id: id, algorithm: algorithm, collection: collection, canSign: isPrivate || algorithm == .hs256)
+        } catch let error as ModelError {
+            throw error
+        } catch {
+            // The library's error may contain the key.
+            throw ModelError(message: "is no \(algorithm.rawValue) key", pointer: pointer)
+        }
+    }
 
-    func problem(_ member: String, message: String) -> TokenKeysError {
-        TokenKeysError(message: message, pointer: "\(pointer)/\(member)")
+    private static func text(
+        _ member: String, of value: JSONValue, at pointer: String
+    ) throws(ModelError) -> String {
+        guard let text = value[member]?.stringValue else {
+            throw ModelError(message: "expected a string", pointer: "\(pointer)/\(member)")
+        }
+        return text
+    }
+
+    private static func bytes(
+        _ member: String, of value: JSONValue, at pointer: String
+    ) throws(ModelError) -> [UInt8] {
+        guard let bytes = [UInt8](base64URL: try text(member, of: value, at: pointer)) else {
+            throw ModelError(message: "is not base64url without padding", pointer: "\(pointer)/\(member)")
+        }
+        return bytes
     }
 
     /// The algorithm of the key; nil for a key that does not verify tokens.
-    func algorithm() throws(TokenKeysError) -> TokenAlgorithm? {
+    private static func algorithm(of value: JSONValue, at pointer: String) throws(ModelError) -> TokenAlgorithm? {
         guard case .object = value else {
-            throw TokenKeysError(message: "expected an object, found \(value.kind.name)", pointer: pointer)
+            throw ModelError(message: "expected an object, found \(value.kind.name)", pointer: pointer)
         }
         if let use = value["use"], use.stringValue != "sig" { return nil }
         let algorithm: TokenAlgorithm
@@ -128,97 +189,95 @@ private struct KeyReader {
         if let named = value["alg"], named.stringValue != algorithm.rawValue { return nil }
         return algorithm
     }
+}
 
-    func key(_ algorithm: TokenAlgorithm) async throws(TokenKeysError) -> TokenKeys.Key {
-        let id = try text("kid")
-        guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw problem("kid", message: "expected 1 to 256 bytes of printable ASCII without spaces")
+// MARK: - Issuing
+
+/// Tokens and keys for development and tests, in place of an identity provider.
+extension TokenKeys {
+    /// Signs a token.
+    ///
+    /// - Parameter keyID: id of the key to sign with; nil for the first that can sign.
+    package func issue(
+        app: String, user: String? = nil, scopes: [TokenScope], subject: String? = nil, issuer: String? = nil,
+        audience: String? = nil, notBefore: Timestamp? = nil, expiresAt: Timestamp, keyID: String? = nil,
+        now: Timestamp = Timestamp.now()
+    ) async throws(ModelError) -> String {
+        let candidates = ids.compactMap { keys[$0] }.filter { key in
+            key.canSign && keyID.map { Text.equal($0, key.id) } ?? true
         }
-        let collection = JWTKeyCollection(defaultJWTParser: TokenClaims.parser)
-        let (kid, parser) = (JWKIdentifier(string: id), TokenClaims.parser)
-        let isPrivate = value["d"] != nil
+        guard let key = candidates.first else {
+            throw ModelError(
+                message: keyID.map { "there is no private key \(Text.quoted($0)) among the keys" }
+                    ?? "none of the keys can sign: they are public")
+        }
+        let claims = TokenClaims(
+            app: app, user: user, scope: scopes.map(\.rawValue).joined(separator: " "), sub: subject, iss: issuer,
+            aud: audience.map { AudienceClaim(value: $0) }, iat: now.seconds, nbf: notBefore?.seconds,
+            exp: expiresAt.seconds, jti: String.randomID())
         do {
-            switch algorithm {
-            case .hs256:
-                let secret = HMACKey(from: try secretBytes())
-                await collection.add(hmac: secret, digestAlgorithm: .sha256, kid: kid, parser: parser)
-            case .es256:
-                let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
-                if isPrivate {
-                    let key = try ES256PrivateKey(key: try coordinate("d"))
-                    guard key.publicKey == publicKey else {
-                        throw problem("d", message: "belongs to another public key")
-                    }
-                    await collection.add(ecdsa: key, kid: kid, parser: parser)
-                } else {
-                    await collection.add(ecdsa: publicKey, kid: kid, parser: parser)
-                }
-            case .eddsa:
-                let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
-                if isPrivate {
-                    let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
-                    guard key.publicKey == publicKey else {
-                        throw problem("d", message: "belongs to another public key")
-                    }
-                    await collection.add(eddsa: key, kid: kid, parser: parser)
-                } else {
-                    await collection.add(eddsa: publicKey, kid: kid, parser: parser)
-                }
-            }
-            return TokenKeys.Key(
-                id: id, algorithm: algorithm, collection: collection, canSign: isPrivate || algorithm == .hs256)
-        } catch let error as TokenKeysError {
-            throw error
+            return try await key.collection.sign(claims, kid: JWKIdentifier(string: key.id))
         } catch {
-            // The library's error may contain the key.
-            throw TokenKeysError(message: "is no \(algorithm.rawValue) key", pointer: pointer)
+            throw ModelError(message: "the key \(key.id) cannot sign")
         }
     }
 
-    private func text(_ member: String) throws(TokenKeysError) -> String {
-        guard let text = value[member]?.stringValue else { throw problem(member, message: "expected a string") }
-        return text
+    /// A new key as a member of a JWKS, with its private part.
+    package static func makeKey(_ algorithm: TokenAlgorithm, id: String) -> JSONValue {
+        var object = JSONObject()
+        object["kid"] = .string(id)
+        object["use"] = "sig"
+        object["alg"] = .string(algorithm.rawValue)
+        switch algorithm {
+        case .hs256:
+            object["kty"] = "oct"
+            object["k"] = .string(SymmetricKey(size: .bits256).withUnsafeBytes { String(base64URL: $0) })
+        case .es256:
+            let key = P256.Signing.PrivateKey()
+            // 64 bytes: x, then y.
+            let point = Array(key.publicKey.rawRepresentation)
+            object["kty"] = "EC"
+            object["crv"] = "P-256"
+            object["x"] = .string(String(base64URL: point.prefix(32)))
+            object["y"] = .string(String(base64URL: point.dropFirst(32)))
+            object["d"] = .string(String(base64URL: key.rawRepresentation))
+        case .eddsa:
+            let key = Curve25519.Signing.PrivateKey()
+            object["kty"] = "OKP"
+            object["crv"] = "Ed25519"
+            object["x"] = .string(String(base64URL: key.publicKey.rawRepresentation))
+            object["d"] = .string(String(base64URL: key.rawRepresentation))
+        }
+        return .object(object)
     }
 
-    private func bytes(_ member: String) throws(TokenKeysError) -> [UInt8] {
-        guard let bytes = Base64URL.decode(try text(member)) else {
-            throw problem(member, message: "is not base64url without padding")
+    /// The public keys of a set, for services that only verify. Secrets are left out.
+    package static func publicKeys(_ set: JSONValue) -> JSONValue {
+        let keys = (set["keys"]?.arrayValue ?? []).compactMap { key -> JSONValue? in
+            guard key["kty"]?.stringValue != "oct", case .object(var object) = key else { return nil }
+            object["d"] = nil
+            return .object(object)
         }
-        return bytes
-    }
-
-    private func coordinate(_ member: String) throws(TokenKeysError) -> String {
-        guard try bytes(member).count == 32 else { throw problem(member, message: "expected 32 bytes") }
-        return try text(member)
-    }
-
-    private func secretBytes() throws(TokenKeysError) -> [UInt8] {
-        let secret = try bytes("k")
-        guard secret.count >= TokenKeys.minimumSecretBytes else {
-            throw problem("k", message: "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
-        }
-        // With a public key as the secret, every holder of the public key could sign.
-        guard !secret.starts(with: "-----BEGIN".utf8) else {
-            throw problem("k", message: "is a PEM file, and no secret")
-        }
-        return secret
+        return ["keys": .array(keys)]
     }
 }
 
+extension Timestamp {
+    /// Whole seconds since 1970.
+    fileprivate var seconds: Double { Double(microseconds / 1_000_000) }
+}
+
+// MARK: - The file of the keys
+
 /// The current keys, read again when their file changes. An unusable file leaves the keys unchanged and is logged once.
 package final class TokenKeyStore: Sendable {
-    private struct State {
-        var keys = TokenKeys.none
-        var revision: UInt64 = 0
-        /// Hash of the content that was read last, usable or not.
-        var seen: ContentHash?
-        var complaint: String?
-    }
+    package typealias Current = (keys: TokenKeys, revision: UInt64)
 
     private let read: @Sendable () async throws -> [UInt8]
     private let interval: Duration
     private let logger: Logger
-    private let state = Mutex(State())
+    /// The keys, the hash of the content that was read last, usable or not, and the latest complaint about it.
+    private let state = Mutex<(current: Current, seen: ContentHash?, complaint: String?)>(((.none, 0), nil, nil))
 
     /// - Parameters:
     ///   - interval: interval between reads of the file.
@@ -232,13 +291,11 @@ package final class TokenKeyStore: Sendable {
         self.read = read
     }
 
-    package func current() -> (keys: TokenKeys, revision: UInt64) {
-        state.withLock { ($0.keys, $0.revision) }
-    }
+    package func current() -> Current { state.withLock { $0.current } }
 
     /// Reads the keys for the first time.
     ///
-    /// - Throws: ``TokenKeysError`` or an error of reading if there are none that can be used.
+    /// - Throws: ``ModelError`` or an error of reading if there are none that can be used.
     package func load() async throws {
         let bytes = try await read()
         adopt(try await TokenKeys(jwks: bytes), ContentHash(of: bytes))
@@ -250,7 +307,7 @@ package final class TokenKeyStore: Sendable {
             let bytes = try await read()
             let hash = ContentHash(of: bytes)
             guard state.withLock({ $0.seen != hash }) else { return }
-            do throws(TokenKeysError) {
+            do throws(ModelError) {
                 adopt(try await TokenKeys(jwks: bytes), hash)
             } catch {
                 state.withLock { $0.seen = hash }
@@ -271,11 +328,8 @@ package final class TokenKeyStore: Sendable {
 
     private func adopt(_ keys: TokenKeys, _ hash: ContentHash) {
         let revision = state.withLock { state in
-            state.keys = keys
-            state.revision += 1
-            state.seen = hash
-            state.complaint = nil
-            return state.revision
+            state = ((keys, state.current.revision + 1), hash, nil)
+            return state.current.revision
         }
         let ids: Logger.Metadata = [
             "keys": "\(keys.ids.joined(separator: " "))", "ignored": "\(keys.ignored.joined(separator: " "))",
@@ -295,20 +349,24 @@ package final class TokenKeyStore: Sendable {
     }
 }
 
-/// Base64 with the URL alphabet and without padding (RFC 4648, section 5).
-package enum Base64URL {
-    package static func encode(_ bytes: some Sequence<UInt8>) -> String {
+// MARK: - Base64url
+
+extension String {
+    /// Base64 with the URL alphabet and without padding (RFC 4648, section 5).
+    package init(base64URL bytes: some Sequence<UInt8>) {
         var text = Data(bytes).base64EncodedString()
         text.replace("+", with: "-")
         text.replace("/", with: "_")
-        return String(text.prefix { $0 != "=" })
+        self.init(text.prefix { $0 != "=" })
     }
+}
 
-    /// Decodes what ``encode(_:)`` writes; nil for any other spelling of the same bytes.
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
+extension [UInt8] {
+    /// Decodes the base64url of some bytes; nil for any other spelling of the same bytes.
+    package init?(base64URL text: some StringProtocol) {
         let base64 = String(text).replacing("-", with: "+").replacing("_", with: "/")
         let padding = String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
-        guard let data = Data(base64Encoded: base64 + padding), encode(data) == text else { return nil }
-        return Array(data)
+        guard let data = Data(base64Encoded: base64 + padding), String(base64URL: data) == text else { return nil }
+        self = Array(data)
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import JSON
 import JWTKit
 import Synchronization
@@ -42,7 +41,7 @@ package final class TokenVerifier: Sendable {
     private let memory = Mutex((revision: UInt64(0), known: RecentlyUsed<ContentHash, Principal>(limit: remembered)))
 
     /// - Parameter now: this machine's time of day, which is compared with issuers' clocks.
-    package init(keys: TokenKeyStore, rules: TokenRules, now: @escaping @Sendable () -> Timestamp = WallClock.now) {
+    package init(keys: TokenKeyStore, rules: TokenRules, now: @escaping @Sendable () -> Timestamp = Timestamp.now) {
         self.keys = keys
         self.rules = rules
         self.now = now
@@ -88,10 +87,8 @@ package final class TokenVerifier: Sendable {
     ) async throws(TokenRefusal) -> Principal {
         // JWTKit finds keys by the header, and ignores its other members and how the parts are spelt.
         let parts = String(decoding: token, as: UTF8.self).split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, Base64URL.decode(parts[2]) != nil, let bytes = Base64URL.decode(parts[0]),
-            let header = try? JSONValue.parse(bytes, maximumDepth: 8, checksNumbers: false).objectValue,
-            header["crit"] == nil,
-            Self.isTokenType(header["typ"])
+        guard parts.count == 3, [UInt8](base64URL: parts[2]) != nil, let header = Self.json(parts[0])?.objectValue,
+            header["crit"] == nil, Self.isTokenType(header["typ"]), Self.json(parts[1]) != nil
         else { throw .malformed }
         guard let name = header["alg"]?.stringValue, let algorithm = TokenAlgorithm(rawValue: name),
             header["kid"] == nil || header["kid"]?.stringValue != nil,
@@ -106,6 +103,11 @@ package final class TokenVerifier: Sendable {
         let principal = try principal(claims, fingerprint)
         try checkTimes(principal)
         return principal
+    }
+
+    /// A part of a token. Duplicate members, which two readers could read differently, are refused.
+    private static func json(_ part: Substring) -> JSONValue? {
+        [UInt8](base64URL: part).flatMap { try? JSONValue.parse($0, maximumDepth: 8, checksNumbers: false) }
     }
 
     /// Whether `typ` is absent, `JWT`, or the type of an access token; other types are rejected.
@@ -125,7 +127,7 @@ package final class TokenVerifier: Sendable {
             notBefore = time
         }
         return Principal(
-            app: claims.app, user: claims.user, scopes: claims.scope?.known ?? [],
+            app: claims.app, user: claims.user, scopes: claims.scopes,
             subject: claims.sub.map { Text.printable($0, maximum: 128) },
             tokenID: claims.jti.map { Text.printable($0, maximum: 128) }, fingerprint: fingerprint,
             notBefore: notBefore, expiresAt: expiresAt)
@@ -206,7 +208,8 @@ package struct Principal: Hashable, Sendable {
 struct TokenClaims: JWTPayload {
     var app: String
     var user: String?
-    var scope: ScopeClaim?
+    /// Names of scopes with spaces between them.
+    var scope: String?
     var sub: String?
     var iss: String?
     var aud: AudienceClaim?
@@ -214,9 +217,6 @@ struct TokenClaims: JWTPayload {
     var nbf: Double?
     var exp: Double
     var jti: String?
-
-    /// Decodes tokens for ``TokenVerifier``.
-    static let parser = DefaultJWTParser(jsonDecoder: StrictJSONDecoder())
 
     /// The times depend on the clock, so ``TokenVerifier`` checks them each time a token is used.
     func verify(using algorithm: some JWTAlgorithm) async throws {}
@@ -232,7 +232,9 @@ extension TokenClaims {
         app = try container.decode(String.self, forKey: .app)
         exp = try container.decode(Double.self, forKey: .exp)
         user = try optional(.user)
-        scope = try optional(.scope)
+        // Some issuers write an array.
+        let names = try? container.decode([String].self, forKey: .scope)
+        scope = try names.map { $0.filter { !$0.contains(" ") }.joined(separator: " ") } ?? optional(.scope)
         sub = try optional(.sub)
         iss = try optional(.iss)
         aud = try optional(.aud)
@@ -240,38 +242,9 @@ extension TokenClaims {
         nbf = try optional(.nbf)
         jti = try optional(.jti)
     }
-}
-
-/// Names of scopes: text with spaces between them, or an array.
-struct ScopeClaim: Codable {
-    let names: [String]
-
-    init(_ scopes: [TokenScope]) {
-        names = scopes.map(\.rawValue)
-    }
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if let text = try? container.decode(String.self) {
-            names = text.split(separator: " ").map(String.init)
-        } else {
-            names = try container.decode([String].self)
-        }
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(names.joined(separator: " "))
-    }
 
     /// The scopes that Freshet knows. An issuer may grant others too.
-    var known: Set<TokenScope> { Set(names.compactMap { TokenScope(rawValue: $0) }) }
-}
-
-/// Decodes JSON without duplicate members, which two readers could read differently.
-private struct StrictJSONDecoder: JWTJSONDecoder {
-    func decode<Value: Decodable>(_ type: Value.Type, from data: Data) throws -> Value {
-        _ = try JSONValue.parse(Array(data), maximumDepth: 8, checksNumbers: false)
-        return try JSONDecoder().decode(type, from: data)
+    fileprivate var scopes: Set<TokenScope> {
+        Set((scope ?? "").split(separator: " ").compactMap { TokenScope(rawValue: String($0)) })
     }
 }

@@ -25,16 +25,16 @@ struct Console: Sendable {
     let gate: APIGate
     /// Operations of the API and of the console, by their ids.
     let operations: [String: Operation]
-    let simulations = SimulationTurn()
+    let simulations = ConsoleSimulation()
     /// Freshness objective of kinds without one of their own.
     var objective: Duration { routes.resources.objective }
     /// Failed sign-ins by address; those of local sockets count together.
-    private let failures = RateLimiter<Peer>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
+    private let failures = RateLimiter<[UInt8]>(rate: Console.signInsPerMinute / 60, burst: Console.signInBurst)
     private let now: @Sendable () -> Timestamp
 
     init(
         _ configuration: ConsoleConfiguration, routes: Routes, gate: APIGate,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now
+        now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
         self.configuration = configuration
         self.routes = routes
@@ -46,7 +46,7 @@ struct Console: Sendable {
 
     func add(to router: Router<APIContext>) {
         router.onGet("console/assets/{name}") { request, context in
-            guard let asset = ConsoleAssets.response(context.parameters.get("name") ?? "", to: request) else {
+            guard let asset = ConsolePage.asset(context.parameters.get("name") ?? "", to: request) else {
                 throw Problem.noRoute(request.uri.path)
             }
             return asset
@@ -56,7 +56,7 @@ struct Console: Sendable {
         router.post("console/sign-out") { request, context in
             await form(request, context) { visit in
                 visit.audit("consoleSignOut", .seeOther)
-                return redirect(to: "\(Self.base)/sign-in", ConsoleCookie(request.headers).header(nil))
+                return redirect(to: "\(Self.base)/sign-in", request.headers.settingConsoleCookie(nil))
             }
         }
         for page in Self.pages {
@@ -77,14 +77,14 @@ struct Console: Sendable {
     private func visit(
         _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
     ) async -> Response {
-        let cookie = ConsoleCookie(request.headers)
-        guard let session = session(cookie, request), let token = session.token,
+        guard let session = session(request.headers.consoleCookie()), let token = session.token,
             let principal = try? await gate.verifier.principal(token: Array(token.utf8))
         else {
             let isPage = request.method == .get || request.method == .head
             let next = isPage && request.uri.path != Self.base ? "?next=\(Text.percentEncoded(request.uri.path))" : ""
             return redirect(
-                to: "\(Self.base)/sign-in\(next)", cookie.value(in: request.headers).map { _ in cookie.header(nil) })
+                to: "\(Self.base)/sign-in\(next)",
+                request.headers.consoleCookie().map { _ in request.headers.settingConsoleCookie(nil) })
         }
         let caller = Caller(principal: principal, token: Array(token.utf8), gate: gate)
         let call = APICall(request: request, context: context, caller: caller)
@@ -130,10 +130,8 @@ struct Console: Sendable {
         try APICall.query(query).filter { !$0.value.isEmpty }
     }
 
-    private func session(_ cookie: ConsoleCookie, _ request: Request) -> ConsoleSession? {
-        cookie.value(in: request.headers).flatMap {
-            ConsoleSession(cookie: $0, key: configuration.key, now: now())
-        }
+    private func session(_ cookie: String?) -> ConsoleSession? {
+        cookie.flatMap { ConsoleSession(cookie: $0, key: configuration.key, now: now()) }
     }
 
     func redirect(to path: String, _ cookie: String? = nil) -> Response {
@@ -159,10 +157,10 @@ struct Console: Sendable {
         view["isFromOtherSite"] = request.headers[.init("Sec-Fetch-Site")!] == "cross-site"
         view["target"] = next.flatMap(Self.ownPath) ?? Self.base
         var response = ConsolePage(
-            title: "Sign in", base: Self.base, body: ConsoleTemplates.render("sign-in", view)
+            title: "Sign in", base: Self.base, body: ConsolePage.render("sign-in", view)
         ).response(status)
         response.headers[.setCookie] = session.sealed(configuration.key).map {
-            ConsoleCookie(request.headers, ofSignIn: true).header($0, for: ConsoleSession.signInTime)
+            request.headers.settingConsoleCookie($0, ofSignIn: true, for: ConsoleSession.signInTime)
         }
         return response
     }
@@ -175,7 +173,7 @@ struct Console: Sendable {
     }
 
     private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
-        let peer = context.peer ?? Peer(bytes: [])
+        let peer = context.peer ?? []
         func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
             gate.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
             return signInPage(request, refusal: reason, status)
@@ -187,7 +185,7 @@ struct Console: Sendable {
         }
         let fields = try await fields(of: request, context)
         func field(_ name: String) -> String? { fields.first { $0.name == name }?.value }
-        guard let form = session(ConsoleCookie(request.headers, ofSignIn: true), request), form.token == nil,
+        guard let form = session(request.headers.consoleCookie(ofSignIn: true)), form.token == nil,
             configuration.key.isFormToken(field("csrf") ?? "", of: form.id)
         else { return refuse(Problem.staleForm.detail) }
         let token = (field("token") ?? "").filter { !$0.isWhitespace }
@@ -214,7 +212,7 @@ struct Console: Sendable {
         let session = ConsoleSession(token: token, expiresAt: end)
         gate.audit(principal, "consoleSignIn", path: request.uri.path, .seeOther, context)
         let cookie = session.sealed(configuration.key).map {
-            ConsoleCookie(request.headers).header($0, for: end - now())
+            request.headers.settingConsoleCookie($0, for: end - now())
         }
         return redirect(to: field("next").flatMap(Self.ownPath) ?? Self.base, cookie)
     }

@@ -15,15 +15,16 @@ extension ConsoleVisit {
                 chart(
                     "Throughput", unit: "a second",
                     [
-                        history.rate("events applied", MetricCatalogue.ingestEvents.name),
-                        history.rate("timelines stored", MetricCatalogue.stored.name),
-                        history.rate("timelines published", MetricCatalogue.published.name),
+                        history.rate("events applied", MetricRegistry.catalogue.ingestEvents.definition.name),
+                        history.rate("timelines stored", MetricRegistry.catalogue.stored.definition.name),
+                        history.rate("timelines published", MetricRegistry.catalogue.published.definition.name),
                     ], alert: .timelinesOverdue)
             ),
             (
                 latency,
                 chart(
-                    latency, unit: "s", quantiles(of: MetricCatalogue.reloadLatency), alert: .timelinesStale,
+                    latency, unit: "s", quantiles(of: MetricRegistry.catalogue.reloadLatency.definition),
+                    alert: .timelinesStale,
                     objective: console.objective / .seconds(1))
             ),
             // The objective allows 5 %.
@@ -33,21 +34,30 @@ extension ConsoleVisit {
                     fetches, unit: "%",
                     ["1h", "6h"].map { window in
                         history.percentage(
-                            "in \(window)", "\(MetricCatalogue.deliveryMissed.name) \(window)",
-                            of: "\(MetricCatalogue.deliveryChanges.name) \(window)")
+                            "in \(window)", "\(MetricRegistry.catalogue.deliveryMissed.definition.name) \(window)",
+                            of: "\(MetricRegistry.catalogue.deliveryChanges.definition.name) \(window)")
                     }, alert: .deliveryLate, objective: 5)
             ),
         ]
             + [
-                ("Lag of ingest", "messages", [("lag", MetricCatalogue.ingestLag.name)], .ingestLagging),
+                (
+                    "Lag of ingest", "messages", [("lag", MetricRegistry.catalogue.ingestLag.definition.name)],
+                    .ingestLagging
+                ),
                 (
                     "Ready work lists by lane", "lists",
-                    ReloadLane.allCases.map { ($0.name, "\(MetricCatalogue.readyLists.name) \($0.name)") },
+                    ReloadLane.allCases.map {
+                        ($0.name, "\(MetricRegistry.catalogue.readyLists.definition.name) \($0.name)")
+                    },
                     .timelinesOverdue
                 ),
-                ("Open breakers", "providers", [("open", MetricCatalogue.breakersOpen.name)], .breakerOpen),
                 (
-                    "Dead letters of all apps", "letters", [("waiting", MetricCatalogue.deadLettersWaiting.name)],
+                    "Open breakers", "providers", [("open", MetricRegistry.catalogue.breakersOpen.definition.name)],
+                    .breakerOpen
+                ),
+                (
+                    "Dead letters of all apps", "letters",
+                    [("waiting", MetricRegistry.catalogue.deadLettersWaiting.definition.name)],
                     .deadLetters
                 ),
             ].map { (title: String, unit: String, gauges: [(String, String)], alert: ConsoleAlert) in
@@ -57,11 +67,12 @@ extension ConsoleVisit {
 
     var providerLatency: HTML {
         chart(
-            "Requests to providers of all apps", unit: "s", quantiles(of: MetricCatalogue.providerSeconds),
+            "Requests to providers of all apps", unit: "s",
+            quantiles(of: MetricRegistry.catalogue.providerSeconds.definition),
             alert: .providerErrors)
     }
 
-    private func quantiles(of histogram: MetricDefinition) -> [MetricLine] {
+    private func quantiles(of histogram: MetricDefinition) -> [Chart.Series] {
         [("p50", 0.5), ("p99", 0.99)].map { history.quantile($0, $1, of: histogram.name) }
     }
 
@@ -71,7 +82,7 @@ extension ConsoleVisit {
     ///   - alert: on these figures.
     ///   - objective: value that should not be exceeded.
     private func chart(
-        _ title: String, unit: String, _ lines: [MetricLine], alert: ConsoleAlert, objective: Double? = nil
+        _ title: String, unit: String, _ lines: [Chart.Series], alert: ConsoleAlert, objective: Double? = nil
     ) -> HTML {
         let link: HTML =
             console.configuration.runbook.map {
@@ -80,9 +91,9 @@ extension ConsoleVisit {
         guard let highest = lines.compactMap(\.highest).max() else {
             return "<p class=\"soft\">No figures in this process yet.</p><p class=\"small\">\(link)</p>"
         }
-        let words = ConsoleView.words
+        let words = ConsolePage.words
         // An hour, or whole minutes since the first sample of a younger process.
-        let oldest = lines.flatMap(\.points).filter { $0.value != nil }.map(\.ago).max() ?? 0
+        let oldest = lines.flatMap(\.points).filter { $0.value != nil }.map { -$0.x }.max() ?? 0
         let span = min(3_600, max(1, (oldest / 60).rounded(.up)) * 60)
         // The lines would be drawn flat under a high objective.
         let limit = objective.flatMap { $0 <= 4 * highest ? $0 : nil }
@@ -93,7 +104,7 @@ extension ConsoleVisit {
         var chart = Chart(
             label: "\(title) in the last hour, in \(unit): \(parts.joined(separator: "; "))", range: -span..<0,
             scale: .linear(upTo: top > 0 ? top : 1),
-            series: lines.map { Chart.Series($0.name, .line, points: $0.points.map { (-$0.ago, $0.value) }) })
+            series: lines)
         chart.limit = limit
         chart.ticks = [(-span, "\(Int(span / 60)) min ago"), (0, "now")]
         chart.format = words
@@ -107,7 +118,7 @@ extension ConsoleVisit {
     }
 }
 
-extension ConsoleView {
+extension ConsolePage {
     /// Scheduled reloads by hour, as a chart.
     static func chart(of forecast: Forecast) -> HTML {
         let hours = (0..<(forecast.providers.isEmpty ? 0 : forecast.hours)).map { hour in

@@ -16,22 +16,13 @@ package struct ConsoleConfiguration: Sendable {
     package var history = MetricHistory()
     /// Findings of `freshet doctor` that concern an app, as JSON.
     package var findings: @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
-    /// The app definitions of a manifest's text, or all errors in it.
-    package var readManifest: @Sendable (String) -> Result<[AppDefinition], ManifestProblem> = { _ in .success([]) }
+    /// Reads the app definitions of a manifest's text; its error describes all errors in it, one a line.
+    package var readManifest: @Sendable (String) throws -> [AppDefinition] = { _ in [] }
     /// Health of an app's providers in this process, by URL; nil in a process without workers.
     package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue]? = { _ in nil }
 
     package init(key: ConsoleKey) {
         self.key = key
-    }
-}
-
-/// Errors of a manifest, one a line.
-package struct ManifestProblem: Error, Sendable {
-    package let text: String
-
-    package init(text: String) {
-        self.text = text
     }
 }
 

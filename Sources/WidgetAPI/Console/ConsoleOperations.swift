@@ -27,9 +27,10 @@ extension Console {
     /// The definitions of a manifest, which must be those of the app.
     func definitions(_ manifest: String, of app: String) throws(Problem) -> [AppDefinition] {
         let apps: [AppDefinition]
-        switch configuration.readManifest(manifest) {
-        case .success(let found): apps = found
-        case .failure(let problem): throw .unprocessable("/manifest", detail: problem.text)
+        do {
+            apps = try configuration.readManifest(manifest)
+        } catch {
+            throw .unprocessable("/manifest", detail: "\(error)")
         }
         if let other = apps.first(where: { !Text.equal($0.name, app) }) {
             throw .unprocessable("/manifest", detail: "the app \(Text.quoted(other.name)) is not the token's")
@@ -128,7 +129,7 @@ extension Routes {
             keys = [.timeline(timeline.id)]
         }
         let watch = try watch(.stream, keys, for: caller)
-        let time = min(.seconds(Self.longestStream), max(.zero, caller.principal.expiresAt - WallClock.now()))
+        let time = min(.seconds(Self.longestStream), max(.zero, caller.principal.expiresAt - Timestamp.now()))
         let end = ContinuousClock.now + time
         return Response { writer in
             while ContinuousClock.now < end {

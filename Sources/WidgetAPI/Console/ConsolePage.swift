@@ -9,7 +9,7 @@ package import WidgetModel
 package struct ConsolePage: Sendable {
     /// Text of the window's title and of the heading.
     package var title: String
-    /// Path below which ``ConsoleAssets`` are served in `assets/`, such as `/console`; empty for the root.
+    /// Path below which ``asset(_:to:)`` are served in `assets/`, such as `/console`; empty for the root.
     package var base: String
     var links: [(title: String, path: String, isCurrent: Bool)] = []
     /// Names of style sheets among the assets, besides the console's.
@@ -56,13 +56,15 @@ package struct ConsolePage: Sendable {
             "links": links.map { ["title": $0.title, "path": $0.path, "isCurrent": $0.isCurrent] as [String: Any] },
         ]
         view["live"] = live
-        return ConsoleTemplates.render("shell", view)
+        return Self.render("shell", view)
     }
 }
 
-/// Style, scripts and icon of the console's pages, by name.
-package enum ConsoleAssets {
-    private static let all: [String: (type: String, bytes: [UInt8])] = [
+// MARK: - Assets
+
+extension ConsolePage {
+    /// Style, scripts and icon of the console's pages, by name.
+    private static let assets: [String: (type: String, bytes: [UInt8])] = [
         "console.css": ("text/css; charset=utf-8", PackageResources.console_css),
         "chart.css": ("text/css; charset=utf-8", Array(Chart.style.utf8)),
         "console.js": ("text/javascript; charset=utf-8", PackageResources.console_js),
@@ -72,10 +74,10 @@ package enum ConsoleAssets {
     ]
 
     /// The asset, or 304 for a client that has it.
-    package static func response(_ name: String, to request: Request) -> Response? {
-        guard let asset = all[name] else { return nil }
+    package static func asset(_ name: String, to request: Request) -> Response? {
+        guard let asset = assets[name] else { return nil }
         let tag = "\"\(ContentHash(of: asset.bytes))\""
-        var headers = ConsolePage.securityHeaders
+        var headers = securityHeaders
         headers[.contentType] = asset.type
         headers[.cacheControl] = "no-cache"
         headers[.eTag] = tag
@@ -85,10 +87,11 @@ package enum ConsoleAssets {
     }
 }
 
-/// The console's Mustache templates.
-enum ConsoleTemplates {
-    /// Texts of the templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its names.
-    static let texts: [String: [UInt8]] = [
+// MARK: - Templates
+
+extension ConsolePage {
+    /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its names.
+    static let templates: [String: [UInt8]] = [
         "dead-letter": PackageResources.dead_letter_mustache,
         "dead-letters": PackageResources.dead_letters_mustache,
         "doctor": PackageResources.doctor_mustache,
@@ -116,7 +119,7 @@ enum ConsoleTemplates {
     private static let library: MustacheLibrary = {
         MustacheContentTypes.register(ScalarEscaping(), named: "SCALARS")
         var library = MustacheLibrary()
-        for (name, text) in texts {
+        for (name, text) in templates {
             do {
                 let pragma = "{{% CONTENT_TYPE: SCALARS}}\n"
                 try library.register(pragma + String(decoding: text, as: UTF8.self), named: name)

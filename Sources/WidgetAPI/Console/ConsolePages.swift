@@ -113,7 +113,7 @@ extension ConsoleVisit {
                 "charts": charts.enumerated().map {
                     ["title": $1.title, "id": "chart-\($0)", "html": $1.html] as [String: Any]
                 },
-                "waiting": (isCapped ? "at least " : "") + ConsoleView.words(Double(waiting)),
+                "waiting": (isCapped ? "at least " : "") + ConsolePage.words(Double(waiting)),
                 "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0.isPaused })",
                 "breakers": health == nil ? "unknown" : "\(open.count)",
@@ -130,8 +130,8 @@ extension ConsoleVisit {
     private static func json(of kind: String, _ totals: DeliveryTotals, objective: Duration) -> JSONValue {
         var json = DeliveryReport.json(of: kind, totals).adding("objective", .count(objective.wholeMilliseconds))
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] where objective > .zero {
-            guard let latency = totals.latencies.quantile(quantile) else { continue }
-            json = json.adding("\(name)Share", .string("\(ConsoleView.words(100 * (latency / objective))) %"))
+            guard let latency = totals.latencies.latencyQuantile(quantile) else { continue }
+            json = json.adding("\(name)Share", .string("\(ConsolePage.words(100 * (latency / objective))) %"))
         }
         return json
     }
@@ -182,7 +182,7 @@ extension ConsoleVisit {
             "kinds", title: "Kinds",
             [
                 "kinds": JSONValue.array(kinds), "isPaused": found.contains { $0.kind.appPausedAt != nil },
-                "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsoleView.chart(of: forecast),
+                "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsolePage.chart(of: forecast),
             ])
     }
 
@@ -198,14 +198,14 @@ extension ConsoleVisit {
         }
         let delivery = report.delivery.kinds.first { Text.equal($0.kind, name) }
         let forecast = try await run("consoleForecast") { try await $0.forecast(hours: 24, kind: name, for: $1) }
-        var view = kind.json(move: move).objectValue.map(ConsoleView.members) ?? [:]
+        var view = kind.json(move: move).objectValue.map(ConsolePage.members) ?? [:]
         view["name"] = name
         view["message"] = message
         view["days"] = JSONValue.array(days ?? [])
         view["delivery"] = delivery.map { DeliveryReport.json(of: $0.kind, $0.totals) } ?? .null
         view["json"] = kind.definition.json().pretty
         view["budget"] = try await budget(of: kind)
-        view["forecast"] = ConsoleView.chart(of: forecast)
+        view["forecast"] = ConsolePage.chart(of: forecast)
         return page("kind", title: name, view)
     }
 
@@ -215,7 +215,7 @@ extension ConsoleVisit {
         guard !kind.isDeveloperMode else { return "developer mode lifts the budget" }
         guard let average else { return timelines == 0 ? "no timelines" : "too many timelines for an average" }
         let budget = kind.definition.dailyBudget ?? DailyBudget()
-        return "\(ConsoleView.words(average)) on average, free ones included; "
+        return "\(ConsolePage.words(average)) on average, free ones included; "
             + "the budget is \(budget.minimum) to \(budget.maximum) a day"
     }
 
@@ -240,7 +240,7 @@ extension ConsoleVisit {
                 }
                 let limit = WidgetStore.timelineCountLimit
                 let moving = change.moving.map {
-                    "\($0 < limit ? "" : "at least ")\(ConsoleView.grouped("\(min($0, limit))"))"
+                    "\($0 < limit ? "" : "at least ")\(ConsolePage.grouped("\(min($0, limit))"))"
                 }
                 return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
             }
@@ -260,7 +260,7 @@ extension Problem {
 // MARK: - Providers
 
 extension ConsoleVisit {
-    func providers(tested: ProviderTrial? = nil) async throws -> ConsolePage {
+    func providers(tested: JSONValue? = nil) async throws -> ConsolePage {
         let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind.definition)
         let health = console.configuration.providerHealth(app)
         let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }.providers
@@ -277,7 +277,7 @@ extension ConsoleVisit {
             "providers", title: "Providers",
             [
                 "providers": JSONValue.array(items), "isEmpty": items.isEmpty, "hasNoWorkers": health == nil,
-                "latency": providerLatency, "tested": tested?.json ?? .null,
+                "latency": providerLatency, "tested": tested ?? .null,
             ])
         // A live update would replace the test's result.
         if tested == nil { page.live = "\(Console.base)/live" }
@@ -334,7 +334,7 @@ extension ConsoleVisit {
         var view: [String: Any] = [
             "widget": widget.json, "explanation": explained.json,
             "configuration": widget.json["configuration"].map(\.pretty) ?? "",
-            "steps": JSONValue.array(ConsoleSteps(explained: explained, timeline: timeline, device: device).json),
+            "steps": JSONValue.array(explained.steps(timeline, device)),
             "stacks": JSONValue.array(stacks.map { Self.json(of: $0, marking: id) }), "hasStacks": !stacks.isEmpty,
             "device": device?.json ?? .null, "message": message,
             "explanationJSON": explained.json.pretty, "timelineJSON": document.map(\.pretty) ?? "",
@@ -354,7 +354,7 @@ extension ConsoleVisit {
         guard let timeline, let content = timeline.content,
             let axis = try? TimeAxis(
                 title: "Stored entries and their relevance", id: "axis", timeline: content, link: timeline.url,
-                now: WallClock.now(), timeZone: widget.environment.timeZone)
+                now: Timestamp.now(), timeZone: widget.environment.timeZone)
         else { return "" }
         return axis.html
     }
@@ -383,19 +383,14 @@ extension ConsoleVisit {
 }
 
 /// The way of a widget's content, from the request to the device.
-struct ConsoleSteps: Sendable {
-    let explained: ExplainedWidget
-    let timeline: TimelineDetail?
-    let device: Registration?
-
+extension ExplainedWidget {
     /// Empty for a widget without a timeline.
-    var json: [JSONValue] {
-        guard let timeline = explained.explanation.timeline, let explanation = explained.explanation.explanation else {
-            return []
-        }
+    fileprivate func steps(_ detail: TimelineDetail?, _ device: Registration?) -> [JSONValue] {
+        guard let timeline = explanation.timeline, let explanation = explanation.explanation else { return [] }
         let facts = timeline.facts
         return [
-            request(facts), decision(explanation), fetch(facts), stored(timeline), published(facts), delivered,
+            request(facts), decision(explanation), fetch(facts), stored(timeline),
+            published(facts, revision: detail?.revision), delivered(device),
         ]
     }
 
@@ -404,7 +399,7 @@ struct ConsoleSteps: Sendable {
     }
 
     private func request(_ facts: ReloadFacts) -> JSONValue {
-        let event = explained.events.first { $0.cause.role == .request || $0.cause.role == .kind }
+        let event = events.first { $0.cause.role == .request || $0.cause.role == .kind }
         let state =
             facts.isStale
             ? "\(facts.pending) pending"
@@ -412,7 +407,8 @@ struct ConsoleSteps: Sendable {
                 ? "all requests are rendered"
                 : facts.sweepsAhead.map { "\($0) to come from a sweep" } ?? "more sweeps wait than are examined"
         let reason = event?.cause.reason.map { "for the reason \($0.name)" } ?? "by policy or placement"
-        let type: String = if case .found(let envelope)? = event?.lookup { ", event \(envelope.type)" } else { "" }
+        let type: String =
+            if case .found(let found)? = event?.lookup { ", event \(found.event.type.rawValue)" } else { "" }
         return step("Request", is: "done", at: event?.cause.appliedAt, "Last requested \(reason)\(type); \(state)")
     }
 
@@ -445,8 +441,8 @@ struct ConsoleSteps: Sendable {
     }
 
     /// A worker keeps its lease until Kafka has acknowledged the message.
-    private func published(_ facts: ReloadFacts) -> JSONValue {
-        guard let revision = timeline?.revision else {
+    private func published(_ facts: ReloadFacts, revision: Int64?) -> JSONValue {
+        guard let revision else {
             return step("Published", is: "waiting", at: nil, "Nothing to publish")
         }
         guard facts.lease == nil else {
@@ -456,7 +452,7 @@ struct ConsoleSteps: Sendable {
         return step("Published", is: "done", at: nil, "Revision \(revision): no publication is pending")
     }
 
-    private var delivered: JSONValue {
+    private func delivered(_ device: Registration?) -> JSONValue {
         guard let device else {
             return step("Delivered", is: "waiting", at: nil, "The device is not registered for notifications")
         }
@@ -515,11 +511,11 @@ extension ConsoleVisit {
     func deadLetter() async throws -> ConsolePage {
         let id = try call.letterID()
         let letter = try await run("getDeadLetter") { try await $0.deadLetter(id, for: $1) }
-        var view = letter.json.objectValue.map(ConsoleView.members) ?? [:]
-        view["isWaiting"] = letter.summary.state == .waiting
+        var view = letter.json.objectValue.map(ConsolePage.members) ?? [:]
+        view["isWaiting"] = letter.state == .waiting
         view["message"] = message
         // The payload is shown with line breaks if it is JSON.
-        let payload = letter.payload ?? ""
+        let payload = letter.json["payload"]?.stringValue ?? ""
         view["payload"] = (try? JSONValue.parse(payload)).map(\.pretty) ?? payload
         view["isLong"] = payload.utf8.count >= Routes.payloadLimit
         return page("dead-letter", title: "Dead letter \(id)", view)
@@ -532,7 +528,7 @@ extension ConsoleVisit {
         let isConfirmed = call.text("confirmed") == "yes"
         var (filter, view) = (try selection(), fields())
         // The confirmation must not include letters that have arrived since the dry run.
-        let now = WallClock.now()
+        let now = Timestamp.now()
         if !isConfirmed, filter.ids.isEmpty, filter.until.map({ $0 > now }) ?? true {
             filter.until = now
             view["until"] = now.rfc3339

@@ -28,21 +28,23 @@ package struct ConsoleKey: Sendable, CustomStringConvertible, CustomReflectable 
     package var customMirror: Mirror { Mirror(self, children: [:]) }
 
     fileprivate func seal(_ bytes: [UInt8]) -> String? {
-        (try? AES.GCM.seal(bytes, using: sealing))?.combined.map { Base64URL.encode($0) }
+        (try? AES.GCM.seal(bytes, using: sealing))?.combined.map { String(base64URL: $0) }
     }
 
     fileprivate func open(_ text: String) -> [UInt8]? {
-        guard let bytes = Base64URL.decode(text), let box = try? AES.GCM.SealedBox(combined: bytes) else { return nil }
+        guard let bytes = [UInt8](base64URL: text), let box = try? AES.GCM.SealedBox(combined: bytes) else {
+            return nil
+        }
         return (try? AES.GCM.open(box, using: sealing)).map { Array($0) }
     }
 
     /// Token of a session's forms.
     func formToken(of session: String) -> String {
-        Base64URL.encode(HMAC<SHA256>.authenticationCode(for: Array(session.utf8), using: signing))
+        String(base64URL: HMAC<SHA256>.authenticationCode(for: Array(session.utf8), using: signing))
     }
 
     func isFormToken(_ text: String, of session: String) -> Bool {
-        guard let code = Base64URL.decode(text) else { return false }
+        guard let code = [UInt8](base64URL: text) else { return false }
         return HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: Array(session.utf8), using: signing)
     }
 }
@@ -60,7 +62,7 @@ struct ConsoleSession: Sendable, Equatable {
     var token: String?
 
     init(token: String? = nil, expiresAt: Timestamp) {
-        id = RandomID.make()
+        id = String.randomID()
         self.expiresAt = expiresAt
         self.token = token
     }
@@ -86,20 +88,18 @@ struct ConsoleSession: Sendable, Equatable {
 /// The form has a cookie of its own: browsers do not send the session's when a link of another site leads here, and the
 /// sign-in page shown then must not replace it. Over TLS a cookie is `Secure` with the prefix `__Host-`, so that no
 /// other host of the domain can set it.
-struct ConsoleCookie: Sendable {
-    let isSecure: Bool
-    let isOfSignIn: Bool
-
+extension HTTPFields {
     /// Freshet serves plain HTTP; a proxy that ends TLS reports it. A client that lies changes only its own cookie.
-    init(_ headers: HTTPFields, ofSignIn isOfSignIn: Bool = false) {
-        self.isOfSignIn = isOfSignIn
-        isSecure = headers[.init("X-Forwarded-Proto")!]?.lowercased() == "https"
+    private var isSecure: Bool { self[.init("X-Forwarded-Proto")!]?.lowercased() == "https" }
+
+    private func consoleCookieName(ofSignIn: Bool) -> String {
+        "\(isSecure ? "__Host-" : "")freshet-console\(ofSignIn ? "-sign-in" : "")"
     }
 
-    var name: String { "\(isSecure ? "__Host-" : "")freshet-console\(isOfSignIn ? "-sign-in" : "")" }
-
-    func value(in headers: HTTPFields) -> String? {
-        for field in headers[values: .cookie] {
+    /// The value of the cookie in the headers of a request.
+    func consoleCookie(ofSignIn: Bool = false) -> String? {
+        let name = consoleCookieName(ofSignIn: ofSignIn)
+        for field in self[values: .cookie] {
             for pair in field.split(separator: ";") {
                 let parts = pair.split(separator: "=", maxSplits: 1)
                 guard parts.count == 2, parts[0].drop(while: { $0 == " " }) == name else { continue }
@@ -109,9 +109,10 @@ struct ConsoleCookie: Sendable {
         return nil
     }
 
-    /// The `Set-Cookie` header of a session; one that removes the cookie if nil.
-    func header(_ sealed: String?, for time: Duration = .zero) -> String {
+    /// The `Set-Cookie` header of a session for the headers of a request; one that removes the cookie if nil.
+    func settingConsoleCookie(_ sealed: String?, ofSignIn: Bool = false, for time: Duration = .zero) -> String {
         let attributes = "Path=/; HttpOnly; SameSite=Strict\(isSecure ? "; Secure" : "")"
-        return "\(name)=\(sealed ?? ""); Max-Age=\(sealed == nil ? 0 : time.components.seconds); \(attributes)"
+        let age = sealed == nil ? 0 : time.components.seconds
+        return "\(consoleCookieName(ofSignIn: ofSignIn))=\(sealed ?? ""); Max-Age=\(age); \(attributes)"
     }
 }

@@ -5,10 +5,10 @@ import WidgetModel
 import WidgetSimulator
 import WidgetStore
 
-/// Input of a simulation in the console: synthetic people, and providers that are made up.
+/// Simulations in the console: synthetic people, and providers that are made up. One runs at a time.
 ///
 /// Providers are not asked: a manifest of a form must not make the service call its URLs.
-struct ConsoleSimulation: Sendable {
+final class ConsoleSimulation: Sendable {
     static let days = 1...31
     static let people = 1...1_000
     private static let firstDays = "2000-01-01"..."2099-12-31"
@@ -21,12 +21,15 @@ struct ConsoleSimulation: Sendable {
     /// Names of the fields, and their values in a new form.
     static let defaults = ["days": "7", "people": "200", "seed": "1"]
 
-    private let people: Int
-    private let options: SimulationOptions
+    private let isRunning = Atomic(false)
 
+    /// Options of a form.
+    ///
     /// - Parameter fields: texts by name; `from` is a day, today by default.
-    init(_ fields: [String: String], now: Timestamp) throws(Problem) {
-        func text(_ name: String) -> String { fields[name] ?? Self.defaults[name] ?? "" }
+    static func options(
+        _ fields: [String: String], now: Timestamp
+    ) throws(Problem) -> SimulationOptions {
+        func text(_ name: String) -> String { fields[name] ?? defaults[name] ?? "" }
         func number(_ name: String, _ range: ClosedRange<Int>) throws(Problem) -> Int {
             guard let number = Int(text(name)), range.contains(number) else {
                 throw .unprocessable(
@@ -35,7 +38,7 @@ struct ConsoleSimulation: Sendable {
             return number
         }
         let days = try number("days", Self.days)
-        people = try number("people", Self.people)
+        let people = try number("people", Self.people)
         guard people * days <= Self.maximumPersonDays else {
             throw .unprocessable(
                 "/people", detail: "expected at most \(Self.maximumPersonDays) days of all people together")
@@ -47,20 +50,21 @@ struct ConsoleSimulation: Sendable {
         }
         var options = SimulationOptions(from: from, days: days)
         options.seed = seed
-        self.options = options
+        options.people = people
+        return options
     }
 
     /// Simulates the people on an app's kinds.
-    func run(_ app: AppDefinition, rotation: RotationPolicy) async throws -> SimulationReport {
+    static func run(
+        _ options: SimulationOptions, on app: AppDefinition
+    ) async throws -> SimulationReport {
         guard Self.kinds.contains(app.kinds.count) else {
             throw Problem.unprocessable(
                 "/manifest",
                 detail: "expected \(Self.kinds.lowerBound) to \(Self.kinds.upperBound) kinds, found \(app.kinds.count)")
         }
-        var options = options
-        options.rotation = rotation
-        let report = try await withTimeLimit(Self.timeLimit, priority: .utility) { [options] in
-            try await simulationReport([app], Population.Options(people: people), options: options)
+        let report = try await withTimeLimit(timeLimit, priority: .utility) {
+            try await simulationReport([app], options: options)
         }
         guard let report else {
             throw Problem.unprocessable(
@@ -68,18 +72,13 @@ struct ConsoleSimulation: Sendable {
         }
         return report
     }
-}
-
-/// Lets one simulation run at a time.
-final class SimulationTurn: Sendable {
-    private let isTaken = Atomic(false)
 
     /// - Throws: ``Problem`` while another simulation runs.
-    func run<Value>(_ body: () async throws -> Value) async throws -> Value {
-        guard !isTaken.exchange(true, ordering: .acquiringAndReleasing) else {
+    func alone<Value>(_ body: () async throws -> Value) async throws -> Value {
+        guard !isRunning.exchange(true, ordering: .acquiringAndReleasing) else {
             throw Problem.conflict("another simulation runs in this process; try again later")
         }
-        defer { isTaken.store(false, ordering: .releasing) }
+        defer { isRunning.store(false, ordering: .releasing) }
         return try await body()
     }
 }
@@ -97,7 +96,7 @@ extension ConsoleVisit {
         for name in Self.fields { view[name] = values[name] ?? "" }
         view["maximumDays"] = "\(ConsoleSimulation.days.upperBound)"
         view["maximumPeople"] = "\(ConsoleSimulation.people.upperBound)"
-        view["maximumPersonDays"] = ConsoleView.grouped("\(ConsoleSimulation.maximumPersonDays)")
+        view["maximumPersonDays"] = ConsolePage.grouped("\(ConsoleSimulation.maximumPersonDays)")
         return page("simulator", title: "Simulator", view)
     }
 
@@ -106,14 +105,17 @@ extension ConsoleVisit {
         for name in Self.fields { values[name] = call.text(name)?.replacing("\r\n", with: "\n") }
         do throws(Problem) {
             let report = try await run("consoleSimulation") { [values] routes, caller in
-                let simulation = try ConsoleSimulation(values, now: WallClock.now())
+                var options = try ConsoleSimulation.options(values, now: Timestamp.now())
+                options.rotation = routes.resources.rotation
                 let app = try await simulatedApp(values["manifest"], routes, caller)
-                return try await console.simulations.run {
-                    try await simulation.run(app, rotation: routes.resources.rotation)
+                return try await console.simulations.alone { [options] in
+                    try await ConsoleSimulation.run(options, on: app)
                 }
             }
-            let name = "\(report.people) people, \(report.days) days from \(report.from.prefix(10))"
-            return simulator(values, ["html": SimulationPage.section(name, report)])
+            let options = report.options
+            let day = LocalClock.utc.date(options.from)
+            let name = "\(options.people) people, \(options.days) days from \(day)"
+            return simulator(values, ["html": report.section(name)])
         } catch {
             guard error.isOfForm else { throw error }
             return simulator(values, ["problem": error.detail])

@@ -73,12 +73,12 @@ struct ConsoleVisit: Sendable {
         // Empty text hides a section, as in JSON.
         let view = shared.merging(view) { $1 }.mapValues { value in
             switch value {
-            case let text as String: ConsoleView.value(.string(text))
-            case let json as JSONValue: ConsoleView.value(json)
+            case let text as String: ConsolePage.value(.string(text))
+            case let json as JSONValue: ConsolePage.value(json)
             default: value
             }
         }
-        var page = ConsolePage(title: title, base: Console.base, body: ConsoleTemplates.render(template, view))
+        var page = ConsolePage(title: title, base: Console.base, body: ConsolePage.render(template, view))
         let current = path.dropFirst(Console.base.count)
         page.links = Self.links.map { name, path in
             (
@@ -86,7 +86,7 @@ struct ConsoleVisit: Sendable {
                 isCurrent: path.isEmpty ? current.isEmpty : current == path || current.hasPrefix(path + "/")
             )
         }
-        page.aside = ConsoleTemplates.render("who", view)
+        page.aside = ConsolePage.render("who", view)
         page.scripts = ["console.js"]
         return page
     }
@@ -94,7 +94,7 @@ struct ConsoleVisit: Sendable {
 
 /// JSON as values for templates. An object's members, an array's elements and texts are what the template names; null
 /// and empty text hide a section.
-enum ConsoleView {
+extension ConsolePage {
     static func value(_ json: JSONValue) -> Any {
         switch json {
         case .null: return "" as HTML

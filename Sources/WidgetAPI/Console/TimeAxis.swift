@@ -5,7 +5,7 @@ package import WidgetModel
 /// A stored timeline on a time axis: a drawing of its entries and their relevance, and the content of each entry.
 ///
 /// Without a script all entries are listed. `time-axis.js` adds a slider and shows only the entry at the chosen time.
-/// A page with an axis needs ``stylesheet`` and ``script`` of the ``ConsoleAssets``.
+/// A page with an axis needs ``stylesheet`` and ``script`` among the assets of ``ConsolePage``.
 package struct TimeAxis: Sendable {
     package static let stylesheet = "time-axis.css"
     package static let script = "time-axis.js"
@@ -173,7 +173,7 @@ package struct TimeAxis: Sendable {
     ///
     /// Only the app knows the looks of its widgets, so the content is shown as a list of its members.
     private static func html(of content: JSONValue) -> HTML {
-        let variants = ContentVariants(content)
+        let variants = content.variants ?? (content, content)
         func variant(_ value: JSONValue?, _ name: String) -> HTML {
             let body: HTML = value.map { list($0) } ?? "<p class=\"soft\">no \(name) variant</p>"
             return "<div class=\"side-\(name)\" role=\"group\" aria-label=\"\(name)\">\(body)</div>"

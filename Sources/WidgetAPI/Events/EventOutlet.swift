@@ -31,7 +31,7 @@ package struct EventOutlet: Sendable {
     /// An event to publish.
     struct Outgoing: Sendable {
         let event: FreshetEvent
-        var id = RandomID.make()
+        var id = String.randomID()
         var source = EventOutlet.source
         /// Time of the event; nil for now, which orders lifecycle events by their arrival.
         var time: Timestamp?
@@ -42,7 +42,7 @@ package struct EventOutlet: Sendable {
         /// The event without its id and source.
         var content: [UInt8] {
             JSONValue.array([.string(event.type.rawValue), .text(time?.rfc3339), .text(user)]).encoded
-                + EventEncoder.data(of: event)
+                + event.data
         }
     }
 
@@ -79,13 +79,13 @@ package struct EventOutlet: Sendable {
     /// The partition key, which keeps the API's events of one widget in order. Only a placement names the widget's
     /// user.
     private static func key(of event: FreshetEvent) -> String {
-        event.widget ?? EventEncoder.key(of: event)
+        event.widget ?? event.partitionKey
     }
 
     private func message(_ outgoing: Outgoing) -> KafkaMessage {
         let event = outgoing.event
-        let encoded = EventEncoder.encode(
-            event, id: outgoing.id, source: outgoing.source, time: outgoing.time ?? WallClock.now(),
+        let encoded = event.encode(
+            id: outgoing.id, source: outgoing.source, time: outgoing.time ?? Timestamp.now(),
             traceparent: outgoing.traceparent, key: Self.key(of: event))
         let handling = EventHandling(
             isOrderedByArrival: outgoing.time == nil && [.widgets, .donations].contains(event.type.topic),

@@ -21,10 +21,7 @@ package final class FetchRecorder: Sendable {
         }
     }
 
-    private struct Content {
-        let revision: Int64
-        let at: ContinuousClock.Instant
-    }
+    private typealias Content = (revision: Int64, at: ContinuousClock.Instant)
 
     private struct Key: Hashable {
         let app: String
@@ -60,7 +57,7 @@ package final class FetchRecorder: Sendable {
         let (key, now) = (Key(app: app, widget: widget), ContinuousClock.now)
         pending.withLock { pending in
             guard pending[key] != nil || pending.count < Self.limit else { return }
-            pending[key, default: Served(contents: [], due: now)].add(Content(revision: revision, at: now))
+            pending[key, default: Served(contents: [], due: now)].add((revision, now))
         }
     }
 

@@ -21,7 +21,7 @@ struct FormPage: Sendable {
     }
 
     var page: Response {
-        let nonce = RandomID.make()
+        let nonce = String.randomID()
         let policy = [
             "default-src 'none'", "script-src 'nonce-\(nonce)'", "style-src 'nonce-\(nonce)'", "connect-src 'self'",
             "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",

@@ -18,35 +18,17 @@ package struct ReadinessCheck: Sendable {
     }
 }
 
-/// Results of the readiness checks.
-struct ReadinessReport: Sendable {
-    /// Dependencies, each with the reason why it is not ready; nil if it is ready.
-    var items: [(name: String, missing: String?)]
-
-    var isReady: Bool { items.allSatisfy { $0.missing == nil } }
-
-    /// `{"status", "missing": [{"name", "reason"}]}`
-    var json: JSONValue {
-        let missing = items.compactMap { item -> JSONValue? in
-            item.missing.map { ["name": .string(item.name), "reason": .string($0)] }
-        }
-        return ["status": isReady ? "ready" : "notReady", "missing": .array(missing)]
-    }
-}
-
 /// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
 /// load.
 package final class Readiness: Sendable {
-    private struct State {
-        var report: Task<ReadinessReport, Never>?
-        /// Nil while the checks run.
-        var endedAt: ContinuousClock.Instant?
-    }
+    /// Dependencies, each with the reason why it is not ready; nil if it is ready.
+    typealias Report = [(name: String, missing: String?)]
 
     private let checks: [ReadinessCheck]
     private let timeLimit: Duration
     private let freshness: Duration
-    private let state = Mutex(State())
+    /// The latest report, and its end; nil while the checks run.
+    private let state = Mutex<(report: Task<Report, Never>?, endedAt: ContinuousClock.Instant?)>((nil, nil))
 
     package init(checks: [ReadinessCheck], timeLimit: Duration = .seconds(3), freshness: Duration = .seconds(1)) {
         self.checks = checks
@@ -54,7 +36,7 @@ package final class Readiness: Sendable {
         self.freshness = freshness
     }
 
-    func report() async -> ReadinessReport {
+    func report() async -> Report {
         let report = state.withLock { state in
             if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < freshness }) ?? true {
                 return report
@@ -65,19 +47,19 @@ package final class Readiness: Sendable {
                 self.state.withLock { $0.endedAt = .now }
                 return report
             }
-            state = State(report: report)
+            state = (report, nil)
             return report
         }
         return await report.value
     }
 
-    private func run() async -> ReadinessReport {
+    private func run() async -> Report {
         await withTaskGroup(of: (Int, String?).self) { group in
             for (index, check) in checks.enumerated() {
                 group.addTask { (index, await self.missing(check)) }
             }
-            var report = ReadinessReport(items: checks.map { ($0.name, nil) })
-            for await (index, missing) in group { report.items[index].missing = missing }
+            var report: Report = checks.map { ($0.name, nil) }
+            for await (index, missing) in group { report[index].missing = missing }
             return report
         }
     }
@@ -108,38 +90,24 @@ package struct LivenessProbe: Sendable {
     }
 }
 
-/// Whether the process itself works. Kafka and PostgreSQL do not matter, since a restart would not bring them back.
-package struct Liveness: Sendable {
-    /// A loop without progress.
-    package struct Wedged: Hashable, Sendable {
-        package let name: String
-        package let silence: Duration
-    }
-
-    private let probes: [LivenessProbe]
-
-    package init(probes: [LivenessProbe] = []) {
-        self.probes = probes
-    }
-
-    /// Loops without progress; empty if the process is live.
-    package func wedged() -> [Wedged] {
-        probes.compactMap { probe in
+extension [LivenessProbe] {
+    /// Loops without progress, with the time since the last; empty if the process itself works. Kafka and PostgreSQL do
+    /// not matter, since a restart would not bring them back.
+    func wedged() -> [(name: String, silence: Duration)] {
+        compactMap { probe in
             guard let silence = probe.silence(), silence > probe.limit else { return nil }
-            return Wedged(name: probe.name, silence: silence)
+            return (probe.name, silence)
         }
     }
 }
 
-/// Health checks for orchestrators.
-struct HealthRoutes: Sendable {
-    let readiness: Readiness
-    let liveness: Liveness
+extension Router<APIContext> {
+    /// Paths of the health checks.
+    static var healthPaths: Set<String> { ["/health/live", "/health/ready"] }
 
-    static let paths: Set<String> = ["/health/live", "/health/ready"]
-
-    func add(to router: Router<APIContext>) {
-        router.onGet("health/live") { [liveness] _, _ in
+    /// Adds health checks for orchestrators.
+    func addHealth(_ readiness: Readiness, _ liveness: [LivenessProbe]) {
+        onGet("health/live") { _, _ in
             let wedged = liveness.wedged()
             guard !wedged.isEmpty else { return Response(["status": "live"]) }
             let loops = wedged.map { loop -> JSONValue in
@@ -147,9 +115,13 @@ struct HealthRoutes: Sendable {
             }
             return Response(["status": "wedged", "loops": .array(loops)], .serviceUnavailable)
         }
-        router.onGet("health/ready") { [readiness] _, _ in
-            let report = await readiness.report()
-            return Response(report.json, report.isReady ? .ok : .serviceUnavailable)
+        onGet("health/ready") { _, _ in
+            let missing = await readiness.report().compactMap { item -> JSONValue? in
+                item.missing.map { ["name": .string(item.name), "reason": .string($0)] }
+            }
+            return Response(
+                ["status": missing.isEmpty ? "ready" : "notReady", "missing": .array(missing)],
+                missing.isEmpty ? .ok : .serviceUnavailable)
         }
     }
 }
@@ -161,7 +133,8 @@ package final class HealthService: Service {
 
     private let host: String
     private let port: Int
-    private let routes: HealthRoutes
+    private let readiness: Readiness
+    private let liveness: [LivenessProbe]
     private let metrics: @Sendable () -> String
     private let times: ConnectionTimes
     private let onListening: @Sendable (Int) -> Void
@@ -172,13 +145,14 @@ package final class HealthService: Service {
     ///   - metrics: returns the page at `/metrics`, quickly and without I/O.
     ///   - onListening: called with the port once the service listens.
     package init(
-        host: String, port: Int, readiness: Readiness, liveness: Liveness,
+        host: String, port: Int, readiness: Readiness, liveness: [LivenessProbe],
         metrics: @escaping @Sendable () -> String = { "" }, times: ConnectionTimes = shortTimes, logger: Logger,
         onListening: @escaping @Sendable (Int) -> Void = { _ in }
     ) {
         self.host = host
         self.port = port
-        routes = HealthRoutes(readiness: readiness, liveness: liveness)
+        self.readiness = readiness
+        self.liveness = liveness
         self.metrics = metrics
         self.times = times
         self.onListening = onListening
@@ -190,12 +164,12 @@ package final class HealthService: Service {
         let router = Router(context: APIContext.self)
         router.add(
             middleware: APIMiddleware(
-                methods: { HealthRoutes.paths.union(["/metrics"]).contains($0) ? ["GET", "HEAD"] : [] },
+                methods: { Router.healthPaths.union(["/metrics"]).contains($0) ? ["GET", "HEAD"] : [] },
                 logger: logger))
-        routes.add(to: router)
+        router.addHealth(readiness, liveness)
         router.onGet("metrics") { [metrics] _, _ in
             Response(
-                status: .ok, headers: [.contentType: PrometheusText.contentType],
+                status: .ok, headers: [.contentType: MetricRegistry.pageType],
                 body: ResponseBody(byteBuffer: ByteBuffer(string: metrics())))
         }
         let application = Application(

@@ -1,13 +1,11 @@
+import Charts
 import Synchronization
 package import WidgetModel
 
 /// Samples of the process's metrics of the last hour, for the console's charts. Its memory is bounded.
 package final class MetricHistory: Sendable {
     /// A sample: values of kept series. A series is a metric's name, with the value of one label after a space.
-    struct Sample: Sendable {
-        let at: Timestamp
-        let values: [String: Double]
-    }
+    private typealias Sample = (at: Timestamp, values: [String: Double])
 
     private static let span = Duration.seconds(3_600)
     private static let limit = 400
@@ -16,10 +14,10 @@ package final class MetricHistory: Sendable {
 
     package init() {}
 
-    var samples: [Sample] { state.withLock { $0 } }
+    private var samples: [Sample] { state.withLock { $0 } }
 
     /// Adds a sample of the metrics that the charts show.
-    package func record(_ metrics: MetricRegistry, at time: Timestamp = WallClock.now()) {
+    package func record(_ metrics: MetricRegistry, at time: Timestamp = Timestamp.now()) {
         var values: [String: Double] = [:]
         func keep(_ metric: any AnyMetric, by label: String? = nil) {
             let name = metric.definition.name
@@ -30,7 +28,8 @@ package final class MetricHistory: Sendable {
                     continue
                 }
                 for bucket in histogram.buckets {
-                    values["\(name)_bucket \(PrometheusText.number(bucket.bound))", default: 0] += Double(bucket.count)
+                    values["\(name)_bucket \(MetricDefinition.number(bucket.bound))", default: 0] += Double(
+                        bucket.count)
                 }
             }
         }
@@ -40,43 +39,34 @@ package final class MetricHistory: Sendable {
         ] as [any AnyMetric] { keep(metric) }
         keep(metrics.readyLists, by: "lane")
         for metric in [metrics.deliveryChanges, metrics.deliveryMissed] { keep(metric, by: "window") }
-        let sample = Sample(at: time, values: values)
-        state.withLock { samples in
-            samples.append(sample)
+        state.withLock { [values] samples in
+            samples.append((time, values))
             samples.removeAll { $0.at < time - Self.span }
             samples.removeFirst(max(0, samples.count - Self.limit))
         }
     }
 }
 
-/// A line of a chart: times in seconds before the last sample, and values; nil where there is none.
-struct MetricLine: Sendable {
-    let name: String
-    var points: [(ago: Double, value: Double?)]
-
-    var latest: Double? { points.last?.value }
-    var highest: Double? { points.compactMap(\.value).max() }
-}
-
+/// Lines of charts, over seconds until the last sample.
 extension MetricHistory {
     /// A gauge, or a sum of gauges.
-    func gauge(_ name: String, _ series: String) -> MetricLine {
+    func gauge(_ name: String, _ series: String) -> Chart.Series {
         let samples = samples
-        return MetricLine(name: name, points: samples.map { (Self.ago($0, samples), $0.values[series]) })
+        return Chart.Series(name, .line, points: samples.map { (Self.seconds($0, samples), $0.values[series]) })
     }
 
     /// Percentage of one gauge in another; nil where that is 0.
-    func percentage(_ name: String, _ series: String, of whole: String) -> MetricLine {
+    func percentage(_ name: String, _ series: String, of whole: String) -> Chart.Series {
         let samples = samples
         let points = samples.map { sample in
             let all = sample.values[whole].flatMap { $0 > 0 ? $0 : nil }
-            return (ago: Self.ago(sample, samples), value: all.map { 100 * (sample.values[series] ?? 0) / $0 })
+            return (x: Self.seconds(sample, samples), value: all.map { 100 * (sample.values[series] ?? 0) / $0 })
         }
-        return MetricLine(name: name, points: points)
+        return Chart.Series(name, .line, points: points)
     }
 
     /// Increments of a counter per second.
-    func rate(_ name: String, _ series: String) -> MetricLine {
+    func rate(_ name: String, _ series: String) -> Chart.Series {
         line(name) { before, after, seconds in
             guard let old = before.values[series], let new = after.values[series], new >= old else { return nil }
             return (new - old) / seconds
@@ -84,7 +74,7 @@ extension MetricHistory {
     }
 
     /// A quantile of a histogram's values between two samples: the upper bound of its bucket; nil without values.
-    func quantile(_ name: String, _ quantile: Double, of histogram: String) -> MetricLine {
+    func quantile(_ name: String, _ quantile: Double, of histogram: String) -> Chart.Series {
         let prefix = histogram + "_bucket "
         return line(name) { before, after, _ in
             let buckets = after.values.compactMap { key, value -> (bound: Double, count: Double)? in
@@ -99,16 +89,17 @@ extension MetricHistory {
         }
     }
 
-    private func line(_ name: String, _ value: (Sample, Sample, Double) -> Double?) -> MetricLine {
+    private func line(_ name: String, _ value: (Sample, Sample, Double) -> Double?) -> Chart.Series {
         let samples = samples
         let points = zip(samples, samples.dropFirst()).map { before, after in
             let seconds = (after.at - before.at) / .seconds(1)
-            return (ago: Self.ago(after, samples), value: seconds > 0 ? value(before, after, seconds) : nil)
+            return (x: Self.seconds(after, samples), value: seconds > 0 ? value(before, after, seconds) : nil)
         }
-        return MetricLine(name: name, points: points)
+        return Chart.Series(name, .line, points: points)
     }
 
-    private static func ago(_ sample: Sample, _ samples: [Sample]) -> Double {
-        ((samples.last?.at ?? sample.at) - sample.at) / .seconds(1)
+    /// Negative seconds, until the last sample.
+    private static func seconds(_ sample: Sample, _ samples: [Sample]) -> Double {
+        (sample.at - (samples.last?.at ?? sample.at)) / .seconds(1)
     }
 }

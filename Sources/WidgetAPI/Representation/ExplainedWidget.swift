@@ -11,7 +11,7 @@ package struct ExplainedWidget: Sendable {
     /// Causes with their events in Kafka.
     package let events: [ExplainedEvent]
     /// Requests for the widget that became dead letters, latest first.
-    package let refused: [RefusedRequest]
+    package let refused: [DeadLetterSummary]
     /// Lifecycle events of the widget without effect, latest first.
     package let ignored: [EventOutcome]
     /// Of the widget's device.
@@ -54,7 +54,7 @@ extension ExplainedWidget {
             object["notes"] = .array(explanation.notes.map(\.json))
             object["requests"] = facts.requestsJSON
             object["events"] = .array(events.map(\.json))
-            object["budget"] = explanation.budget.json
+            object["budget"] = explanation.budgetJSON
             object["views"] = widget.viewsJSON(timeline, explanation)
             object["lastFetch"] = facts.fetchJSON
             object["age"] = .seconds(facts.age)
@@ -67,7 +67,7 @@ extension ExplainedWidget {
             object["status"] = .string(widget.isRemoved ? "removed" : isReplaced ? "replaced" : "unreadable")
         }
         if let unreadable = widget.unreadable { object["unreadable"] = .string(unreadable) }
-        object["refused"] = .array(refused.map(\.json))
+        object["refused"] = .array(refused.map(\.refusedJSON))
         object["ignored"] = .array(ignored.map(\.json))
         object["delivery"] = registration?.json ?? .null
         object["readAt"] = .time(widget.readAt)
@@ -121,19 +121,17 @@ extension Explanation {
             "text": .string(last.text),
         ]
     }
+
+    fileprivate var budgetJSON: JSONValue {
+        [
+            "reloadsADay": .count(reloadsADay), "left": .count(tokensLeft), "spentAtWill": .count(spentAtWill),
+            "nextTokenAt": .time(nextTokenAt), "lifted": .bool(rules.developerMode),
+        ]
+    }
 }
 
 extension Explanation.Sentence {
     fileprivate var json: JSONValue { ["text": .string(text), "rule": .text(rule?.name)] }
-}
-
-extension Explanation.Budget {
-    fileprivate var json: JSONValue {
-        [
-            "reloadsADay": .count(reloadsADay), "left": .count(left),
-            "spentAtWill": .count(spentAtWill), "nextTokenAt": .time(nextTokenAt), "lifted": .bool(isLifted),
-        ]
-    }
 }
 
 extension ReloadFacts {
@@ -176,11 +174,11 @@ extension ExplainedEvent {
             "partition": .count(cause.position?.partition), "offset": .count(cause.position?.offset),
         ]
         switch lookup {
-        case .found(let envelope):
-            object["id"] = .string(envelope.id)
-            object["type"] = .string(envelope.type)
-            object["source"] = .string(envelope.source)
-            object["time"] = .time(envelope.time)
+        case .found(let found):
+            object["id"] = .string(found.id)
+            object["type"] = .string(found.event.type.rawValue)
+            object["source"] = .string(found.source)
+            object["time"] = .time(found.time)
         case .gone: object["lookup"] = "no longer in Kafka"
         case .notLookedUp(let reason): object["lookup"] = .string("not looked up: \(reason)")
         case nil: break
@@ -207,8 +205,8 @@ extension EventOutcome {
     }
 }
 
-extension RefusedRequest {
-    fileprivate var json: JSONValue {
+extension DeadLetterSummary {
+    fileprivate var refusedJSON: JSONValue {
         [
             "decision": .string(Decision.refused.name), "rule": .string(ReloadRule.invalidEvent.name),
             "topic": .string(topic), "partition": .count(partition), "offset": .count(offset),
@@ -217,10 +215,10 @@ extension RefusedRequest {
     }
 }
 
-/// Cause of an explained state, with the event's envelope if Kafka still has it.
+/// Cause of an explained state, with the event if Kafka still has it.
 package struct ExplainedEvent: Sendable {
     package enum Lookup: Hashable, Sendable {
-        case found(EventEnvelope)
+        case found(DecodedEvent)
         /// The log no longer has it, or has another event in its place.
         case gone
         /// No brokers are configured, or they did not answer in time.
@@ -296,13 +294,12 @@ package final class EventLookup: Sendable {
             return error.code == .unknownTopicOrPartition ? .gone : .notLookedUp(error.message)
         }
         guard let batch, !batch.isEmpty else { return .gone }
-        let headers = batch.headers(0).lazy.map { (name: $0.name, value: $0.value) }
-        let result = EventDecoder().decode(
+        let headers = batch.headers(0)
+        let decoded = try? EventDecoder().decode(
             bytes: batch.bytes, value: batch.value(0), headers: headers, topic: sorts[index])
         // The applied event was one of this app. Any other belongs to a later log and is not disclosed.
-        guard case .success(let decoded) = result, Text.equal(decoded.event.app, app) else { return .gone }
-        var envelope = decoded.envelope
-        envelope.time = envelope.time ?? Timestamp(milliseconds: batch.records[0].timestampMilliseconds)
-        return .found(envelope)
+        guard var decoded, Text.equal(decoded.event.app, app) else { return .gone }
+        decoded.time = decoded.time ?? Timestamp(milliseconds: batch.records[0].timestampMilliseconds)
+        return .found(decoded)
     }
 }

@@ -45,8 +45,8 @@ extension DeliveryReport {
     package var kindsJSON: JSONValue { .array(kinds.map { Self.json(of: $0.kind, $0.totals) }) }
 
     package static func json(of kind: String, _ totals: DeliveryTotals) -> JSONValue {
-        func milliseconds(_ latencies: LatencyClasses, _ quantile: Double) -> JSONValue {
-            .count(latencies.quantile(quantile)?.wholeMilliseconds)
+        func milliseconds(_ latencies: [Int64], _ quantile: Double) -> JSONValue {
+            .count(latencies.latencyQuantile(quantile)?.wholeMilliseconds)
         }
         return [
             "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),

@@ -170,7 +170,7 @@ extension TimelineDetail {
     private func url(of entry: ArraySlice<UInt8>?) -> String? {
         var shown = entry
         if case .snapshot(let snapshot, _)? = fallback { shown = ArraySlice(snapshot.utf8) }
-        return shown.flatMap(StoredEntries.url)
+        return shown.flatMap(ParsedTimeline.url)
             ?? widgetURL.flatMap { try? LinkTemplate($0) }?.url(for: timeline.configuration)
     }
 
@@ -185,7 +185,7 @@ extension TimelineDetail {
 
     /// JSON of the stored entry for a time; nil before the first entry, or without stored content.
     package func currentEntry(at time: Timestamp? = nil) -> ArraySlice<UInt8>? {
-        content.flatMap { StoredEntries.current(in: $0, at: time ?? readAt) }
+        content.flatMap { ParsedTimeline.currentEntry(in: $0, at: time ?? readAt) }
     }
 
     /// Time since the last render.

@@ -67,8 +67,8 @@ extension Routes {
     ) async throws -> [UInt8] {
         let (definition, intent) = try await intent(of: kind, for: caller)
         guard let parameter = intent.parameter(name) else { throw Problem.notFound }
-        if let listed = parameter.listedOptions(intent.localizations, place.environment.locale) {
-            return (search.map { listed.filtered(by: $0) } ?? listed).json.encoded
+        if let listed = parameter.listedOptions(of: intent, place.environment.locale) {
+            return (search.map { listed.filtered(by: $0) } ?? listed).encoded
         }
         guard parameter.hasDynamicOptions else {
             throw Problem(.notFound, "the parameter \(Text.quoted(name)) has no options")
@@ -151,7 +151,7 @@ extension Routes {
     private func placedWidget(_ id: String, for caller: Caller) async throws -> (WidgetDetail, KindDefinition?) {
         guard let widget = try await widget(id, for: caller), widget.timelineID != nil else { throw Problem.notFound }
         let directory = try await directory.directory(maximumAge: .seconds(5))
-        return (widget, EventRules.find(widget.kind, of: caller.app, in: directory)?.definition)
+        return (widget, Self.find(widget.kind, of: caller.app, in: directory)?.definition)
     }
 }
 

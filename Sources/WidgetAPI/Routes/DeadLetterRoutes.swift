@@ -30,7 +30,7 @@ extension Routes {
             },
             APIRoute("countDeadLetters", .get, "dead-letter-counts", .app(.operateRead)) { call in
                 let counts = try await deadLetterCounts(for: call.caller).map {
-                    JSONObject.Member(key: $0.cause.rawValue, value: .count($0.count))
+                    (key: $0.cause.rawValue, value: JSONValue.count($0.count))
                 }
                 return Response(["counts": .object(JSONObject(counts)), "limit": .count(Self.countLimit)])
             },
@@ -65,13 +65,16 @@ extension Routes {
         ]
     }
 
-    func deadLetter(_ id: Int64, for caller: Caller) async throws -> ShownDeadLetter {
+    /// A dead letter as JSON, with as much of its message as is shown.
+    func deadLetter(
+        _ id: Int64, for caller: Caller
+    ) async throws -> (state: DeadLetterSummary.State, json: JSONValue) {
         let statement = Statements.readDeadLetter(id: id, app: caller.app)
         guard let row = try await store.query(statement).first else { throw Problem.notFound }
         // Headers are left out, since they may hold secrets.
-        return ShownDeadLetter(
-            summary: row.summary, key: row.letter.key.map { String(decoding: $0, as: UTF8.self) },
-            payload: row.letter.payload.map { String(decoding: $0.prefix(Self.payloadLimit), as: UTF8.self) })
+        let key = row.letter.key.map { String(decoding: $0, as: UTF8.self) }
+        let payload = row.letter.payload.map { String(decoding: $0.prefix(Self.payloadLimit), as: UTF8.self) }
+        return (row.summary.state, row.summary.json.adding("key", .text(key)).adding("payload", .text(payload)))
     }
 
     /// Waiting letters by cause, up to ``countLimit`` of each.
@@ -104,15 +107,6 @@ extension Routes {
         guard !outcome.isHeldBack else { throw Problem.conflict(DeadLetterReplayer.Outcome.heldBack) }
         return outcome
     }
-}
-
-/// A dead letter with as much of its message as is shown.
-struct ShownDeadLetter: Sendable {
-    let summary: DeadLetterSummary
-    let key: String?
-    let payload: String?
-
-    var json: JSONValue { summary.json.adding("key", .text(key)).adding("payload", .text(payload)) }
 }
 
 extension APICall {

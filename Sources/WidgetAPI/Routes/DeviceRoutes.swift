@@ -65,7 +65,7 @@ extension Routes {
 
     /// Sends the stream as server-sent events. It ends with the token, and soon after its key is removed.
     private func respond(_ stream: DeviceStream, for time: Duration, _ call: APICall) -> Response {
-        let expiry = call.caller.principal.expiresAt - WallClock.now()
+        let expiry = call.caller.principal.expiresAt - Timestamp.now()
         let end = ContinuousClock.now + min(time, max(.zero, expiry))
         return Response { writer in
             var stream = stream

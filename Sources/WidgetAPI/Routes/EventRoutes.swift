@@ -55,8 +55,8 @@ extension Routes {
 
     /// Publishes an event of the API itself, if the caller may publish it. It can be applied when this returns.
     func publish(_ event: FreshetEvent, for caller: Caller) async throws {
-        var rules = EventRules(routes: self)
-        try await rules.check(event, caller)
+        var latest: KindDirectory?
+        try await check(event, caller, &latest)
         _ = try await publish(
             EventOutlet.Outgoing(event: event, user: caller.user), key: nil, waits: false, for: caller)
     }
@@ -67,8 +67,8 @@ extension Routes {
     func publish(
         _ event: FreshetEvent, _ call: APICall, kindAt pointer: ((String) -> String)? = nil
     ) async throws -> Response {
-        var rules = EventRules(routes: self)
-        try await rules.check(event, call.caller, kindAt: pointer)
+        var latest: KindDirectory?
+        try await check(event, call.caller, kindAt: pointer, &latest)
         var outgoing = EventOutlet.Outgoing(event: event, traceparent: call.traceparent, user: call.user)
         if let key = try call.idempotencyKey {
             outgoing.id = ContentHash(of: Array("\(key)".utf8) + outgoing.content).description
@@ -179,12 +179,12 @@ extension Routes {
         }
         if isBatch { return try await publishBatch(try await call.bytes(), call) }
         let body = try await call.bytes()
-        let isStructured = call.mediaType == EventEncoder.structuredContentType
+        let isStructured = call.mediaType == FreshetEvent.structuredContentType
         var headers = isStructured ? [] : try call.cloudEventHeaders
         if let type = call.mediaType { headers.append(("content-type", type)) }
-        var rules = EventRules(routes: self)
+        var latest: KindDirectory?
         let decoded = try EventDecoder().decode(body, headers: headers)
-        let outgoing = try await outgoing(decoded, call, &rules, data: isStructured ? "/data" : "")
+        let outgoing = try await outgoing(decoded, call, &latest, data: isStructured ? "/data" : "")
         return try await respond(outgoing, call)
     }
 
@@ -196,13 +196,13 @@ extension Routes {
                 "", detail: "expected at most \(Self.maximumBatch) events, found \(items.count)")
         }
         try call.caller.count(requests: items.count)
-        var rules = EventRules(routes: self)
+        var latest: KindDirectory?
         var events: [EventOutlet.Outgoing] = []
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
             do {
                 let decoded = try EventDecoder().decode(structured: body, in: item)
-                events.append(try await outgoing(decoded, call, &rules, data: "/data"))
+                events.append(try await outgoing(decoded, call, &latest, data: "/data"))
             } catch {
                 guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }
                 problems[index] = problem.moved(below: "/\(index)")
@@ -249,20 +249,20 @@ extension Routes {
     ///
     /// - Parameter data: pointer to the data in the body.
     private func outgoing(
-        _ decoded: DecodedEvent, _ call: APICall, _ rules: inout EventRules, data: String
+        _ decoded: DecodedEvent, _ call: APICall, _ latest: inout KindDirectory?, data: String
     ) async throws -> EventOutlet.Outgoing {
-        let (event, envelope) = (decoded.event, decoded.envelope)
+        let event = decoded.event
         do {
             guard Text.equal(event.app, call.app) else {
                 throw Problem.unprocessable("/app", detail: "must equal the app in the path")
             }
-            try await rules.check(event, call.caller)
+            try await check(event, call.caller, &latest)
         } catch let problem as Problem {
             throw problem.moved(below: data)
         }
         return EventOutlet.Outgoing(
-            event: event, id: envelope.id, source: envelope.source, time: envelope.time,
-            traceparent: envelope.traceparent ?? call.traceparent, user: call.user)
+            event: event, id: decoded.id, source: decoded.source, time: decoded.time,
+            traceparent: decoded.traceparent ?? call.traceparent, user: call.user)
     }
 }
 

@@ -6,21 +6,20 @@ import WidgetStore
 
 /// Checks the events of one request before they are published: permissions of the bearer, and existence of kinds, so
 /// that the caller gets the errors that ingest would find.
-struct EventRules: Sendable {
-    let routes: Routes
-    /// The directory, if it was read for this request.
-    var latest: KindDirectory?
-
-    /// - Parameter pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
-    mutating func check(
-        _ event: FreshetEvent, _ caller: Caller, kindAt pointer: ((String) -> String)? = nil
+extension Routes {
+    /// - Parameters:
+    ///   - pointer: place of a kind of a reload request in the body; nil for its place among the kinds.
+    ///   - latest: the directory, if it was read for this request.
+    func check(
+        _ event: FreshetEvent, _ caller: Caller, kindAt pointer: ((String) -> String)? = nil,
+        _ latest: inout KindDirectory?
     ) async throws {
         switch event.change {
         case .widget(.placed(let placement)):
             if let user = caller.user, !Text.equal(placement.user, user) {
                 throw Problem.forbidden("a token of one user places widgets of this user only")
             }
-            guard let kind = try await find(placement.kind, of: caller.app) else {
+            guard let kind = try await find(placement.kind, of: caller.app, &latest) else {
                 throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
             }
             if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
@@ -33,7 +32,7 @@ struct EventRules: Sendable {
                     throw Problem.forbidden("a token of one user cannot request operator reloads")
                 }
             }
-            try await check(request, caller, kindAt: pointer)
+            try await check(request, caller, kindAt: pointer, &latest)
         case .device(.environment(_, let environment, _)):
             if let problem = environment.problems.first {
                 throw Problem.unprocessable("/environment\(problem.pointer)", detail: problem.message)
@@ -45,7 +44,7 @@ struct EventRules: Sendable {
             if let user = caller.user, !Text.equal(user, event.user) {
                 throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
             }
-            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: caller.app) == nil {
+            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: caller.app, &latest) == nil {
                 throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
             }
             if case .device(.registered(let device, let channel)) = event.change, let user = event.user {
@@ -59,20 +58,21 @@ struct EventRules: Sendable {
     private func checkRegistration(
         of device: String, user: String, channel: DeliveryChannel, app name: String
     ) async throws {
-        let registrations = routes.resources.ingest.registrations
+        let registrations = resources.ingest.registrations
         if case .apns(let address) = channel,
             let problem = registrations.problem(ofTopic: address.topic, app: name)
         {
             throw Problem.unprocessable("/channel/apns/topic", detail: problem)
         }
-        guard let app = try await routes.directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
-        let devices = try await routes.store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
+        guard let app = try await directory.directory(maximumAge: .seconds(5)).apps[name] else { return }
+        let devices = try await store.query(.registeredDevices(of: [(app.id, user)])).map(\.device)
         guard devices.contains(where: { Text.equal($0, device) }) || devices.count < registrations.devicesPerUser
         else { throw Problem.unprocessable("/device", detail: registrations.tooManyDevices) }
     }
 
-    private mutating func check(
-        _ request: ReloadRequest, _ caller: Caller, kindAt pointer: ((String) -> String)?
+    private func check(
+        _ request: ReloadRequest, _ caller: Caller, kindAt pointer: ((String) -> String)?,
+        _ latest: inout KindDirectory?
     ) async throws {
         if let user = caller.user {
             guard case .user(let asked) = request.audience, Text.equal(asked, user) else {
@@ -80,7 +80,7 @@ struct EventRules: Sendable {
             }
         }
         guard case .kinds(let names) = request.kinds else { return }
-        let directory = try await directory(with: names, of: caller.app)
+        let directory = try await directory(with: names, of: caller.app, &latest)
         let unknown = names.enumerated().filter { !Self.isKnown($1, of: caller.app, in: directory) }
             .map { Self.unknown($1, at: pointer?($1) ?? "/kinds/\($0)") }
         guard unknown.isEmpty else { throw Problem.unprocessable(unknown) }
@@ -89,8 +89,10 @@ struct EventRules: Sendable {
     // MARK: Kinds
 
     /// The kind, for an event that needs its definition; nil if the app has none of this name.
-    private mutating func find(_ name: String, of app: String) async throws -> RegisteredKind? {
-        let directory = try await directory(with: [name], of: app)
+    private func find(
+        _ name: String, of app: String, _ latest: inout KindDirectory?
+    ) async throws -> RegisteredKind? {
+        let directory = try await directory(with: [name], of: app, &latest)
         if let kind = Self.find(name, of: app, in: directory) { return kind }
         if Self.isKnown(name, of: app, in: directory) { throw Problem.kindUnreadable }
         return nil
@@ -106,15 +108,17 @@ struct EventRules: Sendable {
         Problem.Item(detail: "the app has no kind \(Text.quoted(name))", pointer: pointer)
     }
 
-    private mutating func directory(with names: [String], of app: String) async throws -> KindDirectory {
+    private func directory(
+        with names: [String], of app: String, _ latest: inout KindDirectory?
+    ) async throws -> KindDirectory {
         if let latest { return latest }
-        let known = try await routes.directory.directory(maximumAge: .seconds(5))
+        let known = try await directory.directory(maximumAge: .seconds(5))
         if names.allSatisfy({ Self.isKnown($0, of: app, in: known) }) { return known }
         // A kind may just have been registered.
         let unknown = names.filter { Self.find($0, of: app, in: known) == nil }.map {
             DirectoryName(app: app, kind: $0)
         }
-        let read = try await routes.directory.refresh(ifRegistered: unknown) ?? known
+        let read = try await directory.refresh(ifRegistered: unknown) ?? known
         latest = read
         return read
     }

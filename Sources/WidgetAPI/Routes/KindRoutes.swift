@@ -108,19 +108,15 @@ extension Routes {
                     detail: "must be the kind of the path, \(Text.quoted(name)), or left out", pointer: "/name"))
         }
         body["name"] = .string(name)
-        switch KindDefinition.validate(.object(body)) {
-        case .failure(let found):
-            throw Problem.unprocessable(
-                errors + found.errors.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
-        case .success(let definition):
-            if let url = try? ProviderURL(definition.providerURL),
-                let reason = await resources.providerProblem(url)
-            {
-                errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
-            }
-            guard errors.isEmpty else { throw Problem.unprocessable(errors) }
-            return definition
+        let (definition, found) = KindDefinition.validate(.object(body))
+        errors += found.map { Problem.Item(detail: $0.message, pointer: $0.pointer) }
+        if let url = definition.flatMap({ try? ProviderURL($0.providerURL) }),
+            let reason = await resources.providerProblem(url)
+        {
+            errors.append(Problem.Item(detail: reason, pointer: "/providerURL"))
         }
+        guard errors.isEmpty, let definition else { throw Problem.unprocessable(errors) }
+        return definition
     }
 
     // MARK: Gallery

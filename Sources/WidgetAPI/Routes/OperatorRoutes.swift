@@ -41,15 +41,7 @@ extension Routes {
             for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
             throw problem
         }
-        let keys = [explanation.widget, explanation.user, explanation.device]
-        let refused = try await store.query(.refusedRequests(app: app, keys: keys))
-        let events = await resources.lookup.events(explanation.timeline?.causes ?? [], of: app)
-        let registered = try await store.query(
-            .listRegistrations(
-                app: app, user: explanation.user, device: explanation.device, timeline: explanation.timelineID)
-        ).first
-        return ExplainedWidget(
-            explanation: explanation, events: events, refused: refused, ignored: ignored, registration: registered)
+        return try await ExplainedWidget(explanation, ignored: ignored, lookup: resources.lookup, from: store)
     }
 
     /// Scheduled reloads of the next hours.
@@ -112,7 +104,7 @@ extension Routes {
                 return Response(["app": .string(call.app), "ended": .bool(isEnded)])
             },
             APIRoute("testProvider", .post, "kinds/{kind}/provider-test", .app(.kindsWrite)) { call in
-                Response(try await testProvider(of: try call.path("kind"), for: call.caller).json)
+                Response(try await testProvider(of: try call.path("kind"), for: call.caller))
             },
         ]
     }
@@ -135,31 +127,20 @@ extension Routes {
         return rotation
     }
 
-    /// Sends a signed request for no timelines to a kind's provider.
-    func testProvider(of name: String, for caller: Caller) async throws -> ProviderTrial {
+    /// Result of a signed request for no timelines to a kind's provider.
+    func testProvider(of name: String, for caller: Caller) async throws -> JSONValue {
         let directory = try await directory.refresh()
-        guard let app = directory.apps[caller.app], let kind = EventRules.find(name, of: caller.app, in: directory)
+        guard let app = directory.apps[caller.app], let kind = Self.find(name, of: caller.app, in: directory)
         else {
             throw Problem.notFound
         }
         let url = kind.definition.providerURL
         let began = ContinuousClock.now
         let failure = await resources.askProvider(url, app.signingSecrets)
-        return ProviderTrial(url: url, time: began.duration(to: .now), failure: failure)
-    }
-}
-
-/// Result of a test request to a provider.
-struct ProviderTrial: Sendable {
-    let url: String
-    let time: Duration
-    /// Nil if the provider accepts requests.
-    let failure: TrialFailure?
-
-    var json: JSONValue {
-        [
-            "url": .string(url), "accepted": .bool(failure == nil), "milliseconds": .count(time.wholeMilliseconds),
-            "reason": .text(failure?.reason), "message": .text(failure?.message), "status": .count(failure?.status),
+        return [
+            "url": .string(url), "accepted": .bool(failure == nil),
+            "milliseconds": .count(began.duration(to: .now).wholeMilliseconds), "reason": .text(failure?.reason),
+            "message": .text(failure?.message), "status": .count(failure?.status),
         ]
     }
 }

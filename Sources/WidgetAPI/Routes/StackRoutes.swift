@@ -62,7 +62,7 @@ extension Routes {
     /// Reasons why each widget of a user's stacks is or is not on top, as `freshet explain --stack` prints them.
     func stacks(named name: String, of user: String, for caller: Caller) async throws -> [ExplainedStack] {
         try await store.explainStacks(
-            named: name, of: user, app: caller.app, policy: resources.rotation, at: WallClock.now())
+            named: name, of: user, app: caller.app, policy: resources.rotation, at: Timestamp.now())
     }
 
     /// The stack that a request is about. Without a device, it must be the only one of its name.

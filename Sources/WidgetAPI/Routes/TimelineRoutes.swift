@@ -65,7 +65,9 @@ extension Routes {
             case .known(let shown) where isWaiting: id = shown.id
             case .timeline(let timeline) where isWaiting && timeline.content == nil: id = timeline.id
             case let timeline?:
-                noteServed(timeline, to: widget, at, caller)
+                if at == nil, caller.isDevice {
+                    resources.fetches?.noteServed(app: caller.app, widget: widget, revision: timeline.revision)
+                }
                 return timeline
             case nil where looks > 0:
                 looks -= 1
@@ -93,22 +95,11 @@ extension Routes {
         let found = Dictionary(try await store.query(statement).map { (Array($0.widget.utf8), $0.timeline) }) { $1 }
         return widgets.map { widget in
             let timeline = found[Array(widget.utf8)] ?? .removed
-            noteServed(timeline, to: widget, at, caller)
+            if at == nil, caller.isDevice {
+                resources.fetches?.noteServed(app: caller.app, widget: widget, revision: timeline.revision)
+            }
             return timeline
         }
-    }
-
-    /// Notes that a widget's device has been served its present content. Reads with the app's own token are those of a
-    /// backend or an operator, and not of the device.
-    private func noteServed(_ timeline: PolledTimeline, to widget: String, _ at: Timestamp?, _ caller: Caller) {
-        guard at == nil, caller.user != nil else { return }
-        let revision: Int64? =
-            switch timeline {
-            case .removed: nil
-            case .known(let shown): shown.contentRevision
-            case .timeline(let detail): detail.revision
-            }
-        resources.fetches?.noteServed(app: caller.app, widget: widget, revision: revision)
     }
 
     /// Waits until a change or the deadline. Throws if the token is no longer valid.
@@ -143,7 +134,21 @@ extension Response {
     }
 }
 
+extension Caller {
+    /// Whether reads are those of a device: with the app's own token they are of a backend or an operator.
+    fileprivate var isDevice: Bool { user != nil }
+}
+
 extension PolledTimeline {
+    /// Revision of the content; nil without any.
+    fileprivate var revision: Int64? {
+        switch self {
+        case .removed: nil
+        case .known(let shown): shown.contentRevision
+        case .timeline(let detail): detail.revision
+        }
+    }
+
     /// JSON of the result for one of several widgets.
     fileprivate func result(for widget: String, at: Timestamp?, known: EntityTags) -> [UInt8] {
         var (status, tag, isStale) = (HTTPResponse.Status.notFound, nil as String?, nil as Bool?)

@@ -141,7 +141,7 @@ struct APICall: Sendable {
     /// Id of the last element of the page before, which is opaque to callers.
     func cursor() throws(Problem) -> String? {
         guard let text = text("cursor") else { return nil }
-        guard let bytes = Base64URL.decode(text), let id = String(validating: bytes, as: UTF8.self),
+        guard let bytes = [UInt8](base64URL: text), let id = String(validating: bytes, as: UTF8.self),
             !id.isEmpty, id.utf8.count <= 256, !id.utf8.contains(0)
         else { throw .unknownCursor }
         return id
@@ -149,7 +149,7 @@ struct APICall: Sendable {
 
     /// Cursor of the page after one of `limit` elements; nil after the last page.
     static func cursor<Element>(after page: [Element], limit: Int, _ id: (Element) -> String) -> String? {
-        page.count == limit ? page.last.map { Base64URL.encode(id($0).utf8) } : nil
+        page.count == limit ? page.last.map { String(base64URL: id($0).utf8) } : nil
     }
 
     // MARK: Body

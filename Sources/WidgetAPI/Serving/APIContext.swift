@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import NIOHTTP1
 import WidgetModel
 
 /// The context of a request: Hummingbird's storage and the address of the client.
@@ -16,17 +17,17 @@ struct APIContext: RequestContext {
 
     /// Sends 100 Continue to a client that waits for it.
     func wantBody() {
-        channel.triggerUserOutboundEvent(HTTPRules.BodyWanted(), promise: nil)
+        channel.triggerUserOutboundEvent(HTTPResponseStatus.continue, promise: nil)
     }
 
-    /// Address of the client or its proxy; nil if it is no network address.
-    var peer: Peer? { channel.remoteAddress.flatMap(Peer.init) }
+    /// Address of the client or its proxy (``SocketAddress/peer``); nil if it is no network address.
+    var peer: [UInt8]? { channel.remoteAddress?.peer }
 
     /// Metadata key of the request's id in its logger.
     fileprivate static let requestIDKey = "request"
 
     /// The id for the response and for log messages, from ``APIMiddleware``.
-    var requestID: String { logger[metadataKey: Self.requestIDKey].map { "\($0)" } ?? RandomID.make() }
+    var requestID: String { logger[metadataKey: Self.requestIDKey].map { "\($0)" } ?? String.randomID() }
 }
 
 /// Gives every request an id, lets pages of the configured origins call the API (CORS), and turns errors into problem
@@ -47,7 +48,7 @@ struct APIMiddleware: RouterMiddleware {
     func handle(
         _ request: Request, context: APIContext, next: @concurrent (Request, APIContext) async throws -> Response
     ) async throws -> Response {
-        let id = request.headers[.requestID].flatMap { Self.isSane(requestID: $0) ? $0 : nil } ?? RandomID.make()
+        let id = request.headers[.requestID].flatMap { Self.isSane(requestID: $0) ? $0 : nil } ?? String.randomID()
         var context = context
         context.logger[metadataKey: APIContext.requestIDKey] = .string(id)
         let origin = origins.isEmpty ? nil : request.headers[.origin]

@@ -11,7 +11,7 @@ struct APIGate: Sendable {
     let verifier: TokenVerifier
     let quotas: Quotas
     /// Limit on refused tokens by address; nil for none.
-    let failures: RateLimiter<Peer>?
+    let failures: RateLimiter<[UInt8]>?
     /// Limit for the arrival of a request's body.
     let receiveTime: Duration
     let logger: Logger

@@ -105,9 +105,6 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// Outbound event of a route that reads a request's body.
-    struct BodyWanted: Sendable {}
-
     /// A request that is not answered completely.
     private struct Exchange {
         let isHead: Bool
@@ -136,10 +133,23 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head(let head):
+        case .head(var head):
             guard !isClosing else { return }
             if let problem = Self.problem(of: head) { return refuse(problem, context) }
-            context.fireChannelRead(wrapInboundOut(.head(begin(head))))
+            let isOld = head.version != .http1_1
+            // The parser reads nothing after a request for an upgrade.
+            let isLast = isOld || !head.isKeepAlive || head.headers.contains(name: "upgrade")
+            exchanges.append(
+                Exchange(
+                    isHead: head.method == .HEAD, isOld: isOld, isLast: isLast,
+                    awaitsContinue: !isOld && head.headers.contains(name: "expect")))
+            isReceiving = true
+            isClosing = isLast
+            // The server compares the whole field.
+            if isLast { head.headers.replaceOrAdd(name: "connection", value: "close") }
+            // A compressed body would be chunked, which HTTP/1.0 does not support.
+            if head.method == .HEAD || isOld { head.headers.remove(name: "accept-encoding") }
+            context.fireChannelRead(wrapInboundOut(.head(head)))
         case .body:
             guard isReceiving else { return }
             changeLast { $0.awaitsContinue = false }
@@ -170,25 +180,6 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     private func cancelTimer() {
         timer?.cancel()
         timer = nil
-    }
-
-    /// Notes a request and returns the head that the server sees.
-    private func begin(_ head: HTTPRequestHead) -> HTTPRequestHead {
-        var head = head
-        let isOld = head.version != .http1_1
-        // The parser reads nothing after a request for an upgrade.
-        let isLast = isOld || !head.isKeepAlive || head.headers.contains(name: "upgrade")
-        exchanges.append(
-            Exchange(
-                isHead: head.method == .HEAD, isOld: isOld, isLast: isLast,
-                awaitsContinue: !isOld && head.headers.contains(name: "expect")))
-        isReceiving = true
-        isClosing = isLast
-        // The server compares the whole field.
-        if isLast { head.headers.replaceOrAdd(name: "connection", value: "close") }
-        // A compressed body would be chunked, which HTTP/1.0 does not support.
-        if head.method == .HEAD || isOld { head.headers.remove(name: "accept-encoding") }
-        return head
     }
 
     private func changeLast(_ change: (inout Exchange) -> Void) {
@@ -255,7 +246,10 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: Responses
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        guard event is BodyWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
+        // Of a route that reads a request's body.
+        guard event as? HTTPResponseStatus == .continue else {
+            return context.triggerUserOutboundEvent(event, promise: promise)
+        }
         promise?.succeed()
         guard let exchange = exchanges.first, exchange.awaitsContinue else { return }
         exchanges[exchanges.startIndex].awaitsContinue = false
@@ -279,23 +273,18 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .body where exchange.isHead: promise?.succeed()
         case .body: context.write(data, promise: promise)
-        case .end: end(exchange, data, context, promise)
+        case .end:
+            // The end of a chunked body has bytes too.
+            let last = exchange.isHead ? wrapOutboundOut(.body(.byteBuffer(ByteBuffer()))) : data
+            exchanges.removeFirst()
+            guard exchange.isLast else {
+                context.write(last, promise: promise)
+                return answerRefused(context)
+            }
+            isClosing = true
+            context.writeAndFlush(last, promise: promise)
+            context.close(mode: .output, promise: nil)
         }
-    }
-
-    private func end(
-        _ exchange: Exchange, _ data: NIOAny, _ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?
-    ) {
-        // The end of a chunked body has bytes too.
-        let last = exchange.isHead ? wrapOutboundOut(.body(.byteBuffer(ByteBuffer()))) : data
-        exchanges.removeFirst()
-        guard exchange.isLast else {
-            context.write(last, promise: promise)
-            return answerRefused(context)
-        }
-        isClosing = true
-        context.writeAndFlush(last, promise: promise)
-        context.close(mode: .output, promise: nil)
     }
 }
 

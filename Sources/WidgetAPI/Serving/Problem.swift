@@ -120,10 +120,6 @@ extension Problem {
         unprocessable([Item(detail: detail, pointer: pointer)])
     }
 
-    static func unprocessable(_ errors: ModelErrors) -> Problem {
-        unprocessable(errors.errors.map { Item(detail: $0.message, pointer: $0.pointer) })
-    }
-
     static let keyReused = Problem(
         .unprocessableContent, "the Idempotency-Key was used for another request within the last hour",
         title: "Key reused")
@@ -248,12 +244,12 @@ extension Problem {
     }
 
     /// The problem with a provider's options.
-    private init(_ failure: ConfigurationFailure) {
+    private init(_ failure: ProviderFailure) {
         let status: HTTPResponse.Status =
             switch failure.reason {
             case .resting: .serviceUnavailable
             case .timeout: .gatewayTimeout
-            case .refused, .failed, .invalid: .badGateway
+            default: .badGateway
             }
         self.init(status, "the provider's answer is not available: \(failure.message)", title: "Provider failed")
         headers[.retryAfter] = failure.retryAfter.map { "\($0.seconds(roundedUp: 1))" }
@@ -277,10 +273,9 @@ extension Problem {
         switch error {
         case let problem as Problem: self = problem
         case let error as EventError: self = Problem(error)
-        case let error as ModelErrors: self = .unprocessable(error)
         case let error as PostgresError where error.isRetriable: self = .unavailable
         case let error as KindConflict: self = .conflict("\(Text.quoted(error.kind)) \(error.message)")
-        case let error as ConfigurationFailure: self = Problem(error)
+        case let error as ProviderFailure: self = Problem(error)
         case is KafkaError: self = .eventsUnavailable
         case let error as HTTPParserError: self = .badRequest("the body is not framed as HTTP/1.1: \(error)")
         default: return nil

@@ -5,15 +5,6 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Quotas of one app; 0 for none.
-package struct AppQuotas: Hashable, Sendable {
-    /// Events per minute, and reload requests among them.
-    package var events = 0
-    package var reloads = 0
-    /// Largest number of waiting dead letters with which events may be published.
-    package var deadLetters = 100_000
-}
-
 /// Quotas of bearers and apps within this process. Responses state them (`RateLimit-Policy`, `RateLimit`).
 final class Quotas: Sendable {
     enum Name: String, CaseIterable, Sendable {
@@ -40,25 +31,26 @@ final class Quotas: Sendable {
     private let policy: String
 
     init(
-        requests: Int, burst: Int, _ quotas: AppQuotas, changes: TimelineChanges, pool: PostgresPool,
+        requests: Int, burst: Int, events: Int, reloads: Int, deadLetters: Int, changes: TimelineChanges,
+        pool: PostgresPool,
         metrics: MetricRegistry
     ) {
         let limits = [
             (name: Name.requests, rate: Double(requests), burst: burst),
-            (.events, Double(quotas.events) / 60, quotas.events),
-            (.reloads, Double(quotas.reloads) / 60, quotas.reloads),
+            (.events, Double(events) / 60, events),
+            (.reloads, Double(reloads) / 60, reloads),
         ]
         limiters = limits.filter { $0.rate > 0 }.map { ($0.name, RateLimiter(rate: $0.rate, burst: $0.burst)) }
         self.changes = changes
         self.pool = pool
-        deadLetters = quotas.deadLetters > 0 ? quotas.deadLetters : nil
+        self.deadLetters = deadLetters > 0 ? deadLetters : nil
         self.metrics = metrics
         metrics.apiRefusals.begin(Name.allCases.map(\.rawValue))
         var policies = limiters.map { name, limiter in
             #""\#(name.rawValue)";q=\#(Int(limiter.burst));w=\#(Int((limiter.burst / limiter.rate).rounded(.up)))"#
         }
         policies.append(#""connections";q=\#(changes.placesOfApp);qu="concurrent-requests""#)
-        if let deadLetters { policies.append(#""dead-letters";q=\#(deadLetters);qu="dead-letters""#) }
+        if deadLetters > 0 { policies.append(#""dead-letters";q=\#(deadLetters);qu="dead-letters""#) }
         policy = policies.joined(separator: ", ")
     }
 

@@ -47,11 +47,6 @@ package final class TimelineChanges: Sendable {
     /// Largest number of waits of each type for one user.
     static let placesOfUser = 32
 
-    fileprivate struct Place: Hashable {
-        let mode: Mode
-        let holder: Holder
-    }
-
     fileprivate struct Waiter {
         let mode: Mode
         let holder: Holder
@@ -62,19 +57,15 @@ package final class TimelineChanges: Sendable {
         var continuation: CheckedContinuation<Waking, Never>?
     }
 
-    /// Result of a wait.
-    fileprivate struct Waking: Sendable {
-        let outcome: Watch.Outcome
-        /// Time to wait before the next read of the database.
-        var delay = Duration.zero
-    }
+    /// Result of a wait, and the time to wait before the next read of the database.
+    fileprivate typealias Waking = (outcome: Watch.Outcome, delay: Duration)
 
     fileprivate struct State {
         var waiters: [UInt64: Waiter] = [:]
         var byKey: [Key: Set<UInt64>] = [:]
         var counts: [Mode: Int] = [:]
         /// Waits by app and by user.
-        var held: [Place: Int] = [:]
+        var held: [Holder: [Mode: Int]] = [:]
         var userKeys = 0
         var eventKeys = 0
         var next: UInt64 = 0
@@ -83,18 +74,14 @@ package final class TimelineChanges: Sendable {
 
         /// Number of an app's waits.
         func places(of app: String) -> Int {
-            Mode.allCases.reduce(0) {
-                $0 + held[Place(mode: $1, holder: Holder(app: app)), default: 0]
-            }
+            held[Holder(app: app)]?.values.reduce(0, +) ?? 0
         }
 
         /// Changes the number of waits of an app and its user.
         mutating func hold(_ mode: Mode, _ holder: Holder, _ change: Int) {
-            var places = [Place(mode: mode, holder: Holder(app: holder.app))]
-            if holder.user != nil { places.append(Place(mode: mode, holder: holder)) }
-            for place in places {
-                let count = held[place, default: 0] + change
-                held[place] = count > 0 ? count : nil
+            for holder in Set([Holder(app: holder.app), holder]) {
+                held[holder, default: [:]][mode, default: 0] += change
+                if held[holder]?.values.allSatisfy({ $0 <= 0 }) == true { held[holder] = nil }
             }
         }
 
@@ -180,10 +167,9 @@ package final class TimelineChanges: Sendable {
         let id = try state.withLock { state throws(Refusal) in
             let limit = mode == .poll ? limits.polls : limits.streams
             guard !state.isClosed, state.counts[mode, default: 0] < limit else { throw .full }
-            guard state.held[Place(mode: mode, holder: Holder(app: holder.app)), default: 0] < half(of: limit),
+            guard state.held[Holder(app: holder.app)]?[mode] ?? 0 < half(of: limit),
                 state.places(of: holder.app) < placesOfApp,
-                holder.user == nil
-                    || state.held[Place(mode: mode, holder: holder), default: 0] < Self.placesOfUser
+                holder.user == nil || state.held[holder]?[mode] ?? 0 < Self.placesOfUser
             else { throw .quota }
             state.next += 1
             state.counts[mode, default: 0] += 1
@@ -241,7 +227,7 @@ package final class TimelineChanges: Sendable {
         let window = Self.window(for: woken.count)
         for (index, continuation) in woken.enumerated() {
             let delay = index < Self.wokenAtOnce ? .zero : window * Double.random(in: 0..<1)
-            continuation.resume(returning: Waking(outcome: .changed, delay: delay))
+            continuation.resume(returning: (.changed, delay))
         }
     }
 
@@ -257,7 +243,7 @@ package final class TimelineChanges: Sendable {
             state.isClosed = true
             return state.waiters.keys.compactMap { state.unpark($0) }
         }
-        for continuation in ended { continuation.resume(returning: Waking(outcome: .ended)) }
+        for continuation in ended { continuation.resume(returning: (.ended, .zero)) }
     }
 
     /// Waits for the next hint.
@@ -265,7 +251,7 @@ package final class TimelineChanges: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let outcome = state.withLock { $0.park(id, continuation) }
-                if let outcome { continuation.resume(returning: Waking(outcome: outcome)) }
+                if let outcome { continuation.resume(returning: (outcome, .zero)) }
                 // The cancellation handler may have run before the continuation was parked.
                 if Task.isCancelled { unpark(id) }
             }
@@ -275,7 +261,7 @@ package final class TimelineChanges: Sendable {
     }
 
     private func unpark(_ id: UInt64) {
-        state.withLock { $0.unpark(id) }?.resume(returning: Waking(outcome: .ended))
+        state.withLock { $0.unpark(id) }?.resume(returning: (.ended, .zero))
     }
 
     fileprivate func setKeys(_ keys: Set<Key>, of id: UInt64) {

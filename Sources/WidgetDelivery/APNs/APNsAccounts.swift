@@ -10,10 +10,7 @@ import WidgetStore
 /// Apps that share a key share its connections.
 package struct APNsAccounts: Sendable {
     /// Provider token and HTTP client of a key.
-    package struct Account: Sendable {
-        package let token: ProviderToken
-        package let http: HTTPClient
-    }
+    package typealias Account = (token: ProviderToken, http: HTTPClient)
 
     private let accounts: [APNsKey: Account]
     private let keys: [String: APNsKey]
@@ -23,13 +20,13 @@ package struct APNsAccounts: Sendable {
     /// - Parameter keys: keys by app.
     package init(
         keys: [String: APNsKey], configuration: HTTPClient.Configuration,
-        now: @escaping @Sendable () -> Timestamp = WallClock.now
+        now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
         self.keys = keys
         accounts = Dictionary(
             uniqueKeysWithValues: Set(keys.values).map { key in
                 let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-                return (key, Account(token: ProviderToken(key, now: now), http: http))
+                return (key, (ProviderToken(key, now: now), http))
             })
     }
 
@@ -73,7 +70,7 @@ extension APNsAccounts {
         configuration.connectionPool.retryConnectionEstablishment = false
         let timeout = Int(limits.readTimeout.wholeMilliseconds)
         configuration.http2ConnectionDebugInitializer = { channel in
-            HTTP2Connection.prepare(channel).flatMap {
+            ConnectionLimits.prepareHTTP2(channel).flatMap {
                 #if os(Linux)
                 // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes
                 // are written.

@@ -27,13 +27,6 @@ package struct APNsClient: Sendable {
         package let description: String
     }
 
-    /// Error of a push whose app has no key.
-    package struct NoKey: Error, Sendable, CustomStringConvertible {
-        let app: String
-
-        package var description: String { "delivery.apnsKeys has no key of app \(Text.quoted(app))" }
-    }
-
     static let body = #"{"aps":{"content-changed":true}}"#
     static let collapseID = "freshet-widgets"
     /// Time for which the service keeps a push for a device that is off.
@@ -57,9 +50,12 @@ package struct APNsClient: Sendable {
 
     /// Sends a push; again, with a new provider token, if that was too old.
     ///
-    /// - Throws: ``Unanswered``, ``NoKey``, ``ProviderToken/Unusable``, `CancellationError`.
+    /// - Throws: ``Unanswered``, ``ProviderToken/Unusable``, `CancellationError`.
     package func send(_ push: APNsPush) async throws -> APNsAnswer {
-        guard let account = accounts[push.app] else { throw NoKey(app: push.app) }
+        guard let account = accounts[push.app] else {
+            throw ProviderToken.Unusable(
+                description: "delivery.apnsKeys has no key of app \(Text.quoted(push.app))")
+        }
         let token = try await account.token.text()
         let answer = try await exchange(push, token, account.http)
         guard answer.effect == .renew else { return answer }
@@ -70,12 +66,12 @@ package struct APNsClient: Sendable {
     /// Returns the request that sends a push with a provider token.
     package func request(_ push: APNsPush, _ token: String) -> HTTPClientRequest {
         let base = urls[push.address.environment] ?? ""
-        var request = HTTPClientRequest(url: "\(base)/3/device/\(Hex.text(push.address.token))")
+        var request = HTTPClientRequest(url: "\(base)/3/device/\(String(hexadecimal: push.address.token))")
         request.method = .POST
         request.headers = HTTPHeaders([
             ("authorization", "bearer \(token)"), ("apns-push-type", "widgets"), ("apns-topic", push.address.topic),
             ("apns-priority", push.isUrgent ? "10" : "5"), ("apns-collapse-id", Self.collapseID),
-            ("apns-expiration", "\((WallClock.now() + Self.expiration).microseconds / 1_000_000)"),
+            ("apns-expiration", "\((Timestamp.now() + Self.expiration).microseconds / 1_000_000)"),
         ])
         request.body = .bytes(ByteBuffer(string: Self.body))
         return request
@@ -105,7 +101,7 @@ package struct APNsClient: Sendable {
         }
         return APNsAnswer(
             status: Int(response.status.code), reason: reason, since: since,
-            retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()),
+            retryAfter: ProviderClient.retryAfter(response.headers, now: Timestamp.now()),
             apnsID: response.headers.first(name: "apns-id").map { String($0.prefix(Self.longestID)) })
     }
 }

@@ -13,13 +13,9 @@ import Foundation
 ///
 /// Source: Apple, "Establishing a token-based connection to APNs".
 package actor ProviderToken {
+    /// Error of an app without a key, or with one that cannot sign.
     package struct Unusable: Error, Sendable, CustomStringConvertible {
-        let team: String
-        let key: String
-
-        package var description: String {
-            "the APNs key \(Text.quoted(key)) of team \(Text.quoted(team)) cannot sign: expected a P-256 key in PEM"
-        }
+        package let description: String
     }
 
     private struct Claims: JWTPayload {
@@ -29,22 +25,17 @@ package actor ProviderToken {
         func verify(using algorithm: some JWTAlgorithm) throws {}
     }
 
-    private struct Issued {
-        let text: String
-        let at: Timestamp
-    }
-
     static let lifetime = Duration.seconds(50 * 60)
     static let shortestLifetime = Duration.seconds(20 * 60)
 
     private let key: APNsKey
     private let now: @Sendable () -> Timestamp
     private var signer: JWTKeyCollection?
-    private var issued: Issued?
+    private var issued: (text: String, at: Timestamp)?
     /// A token that is being made, for all callers.
     private var signing: Task<Result<String, Unusable>, Never>?
 
-    package init(_ key: APNsKey, now: @escaping @Sendable () -> Timestamp = WallClock.now) {
+    package init(_ key: APNsKey, now: @escaping @Sendable () -> Timestamp = Timestamp.now) {
         self.key = key
         self.now = now
     }
@@ -74,10 +65,14 @@ package actor ProviderToken {
         do {
             let text = try await signer().sign(
                 Claims(iss: key.teamID, iat: time.microseconds / 1_000_000), kid: JWKIdentifier(string: key.keyID))
-            issued = Issued(text: text, at: time)
+            issued = (text, time)
             return .success(text)
         } catch {
-            return .failure(Unusable(team: key.teamID, key: key.keyID))
+            return .failure(
+                Unusable(
+                    description:
+                        "the APNs key \(Text.quoted(key.keyID)) of team \(Text.quoted(key.teamID)) cannot sign: expected a "
+                        + "P-256 key in PEM"))
         }
     }
 
@@ -88,6 +83,20 @@ package actor ProviderToken {
             ecdsa: try ES256PrivateKey(pem: key.privateKeyPEM), kid: JWKIdentifier(string: key.keyID))
         signer = collection
         return collection
+    }
+}
+
+/// Key of an app at Apple's push notification service.
+package struct APNsKey: Sendable, Hashable {
+    package let teamID: String
+    package let keyID: String
+    /// PKCS #8, as Apple's `.p8` files hold it.
+    package let privateKeyPEM: String
+
+    package init(teamID: String, keyID: String, privateKeyPEM: String) {
+        self.teamID = teamID
+        self.keyID = keyID
+        self.privateKeyPEM = privateKeyPEM
     }
 }
 

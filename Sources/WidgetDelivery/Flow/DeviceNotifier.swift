@@ -1,5 +1,6 @@
 import Logging
 import Metrics
+import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -37,7 +38,7 @@ struct DeviceNotifier: Sendable {
             let rest = routes.failed(device.route, at: time, retryAfter: nil)
             return .settled([settle(outcome, device, at: time, resting: rest)])
         } catch let error
-            where error is APNsClient.NoKey || error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
+            where error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
         {
             count("unusable", device)
             reportUnusable("\(error)", device.app)
@@ -144,7 +145,7 @@ struct DeviceNotifier: Sendable {
 
     /// Notifies devices of one app by its webhook.
     func callWebhook(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
-        guard let first = devices.first, case .webhook(let state) = first.channel else { return .settled([]) }
+        guard let first = devices.first, first.pushTopic == nil else { return .settled([]) }
         // One delay for all, so that the batch is sent again as it was.
         let (jitter, attempts) = (Double.random(in: 0...1), devices.map(\.attempts).max() ?? 0)
         func settleAll(_ outcome: DeliveryOutcome, resting rest: RouteBackoff.Rest? = nil) -> Notified {
@@ -153,7 +154,9 @@ struct DeviceNotifier: Sendable {
             let time = now()
             return .settled(devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) })
         }
-        if state == .isDisabled { return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true)) }
+        if case .disabledWebhook = first.channel {
+            return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true))
+        }
         if let rest = routes.admit(first.route, at: now()) { return .resting(until: rest) }
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
         guard let app, let url = configuration.webhooks[first.app] else {
@@ -169,7 +172,7 @@ struct DeviceNotifier: Sendable {
         if answer.isAccepted {
             metrics.deliveryWebhookDevices(first.app, "accepted").increment(by: devices.count)
             routes.succeeded(first.route, at: now())
-            if state == .fails { await recordSuccess(of: first.appID) }
+            if case .failingWebhook = first.channel { await recordSuccess(of: first.appID) }
             return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
         return settleAll(
@@ -220,5 +223,68 @@ struct DeviceNotifier: Sendable {
         jitter: Double = .random(in: 0...1)
     ) -> DeliverySettlement {
         outcome.settlement(of: device, at: time, resting: rest, policy: configuration.policy, jitter: jitter)
+    }
+}
+
+/// Answer to a push, which may have been tried in both environments of Apple's service.
+struct PushResult: Sendable {
+    let answer: APNsAnswer
+    /// Reason that is stored; nil: there is none. It is ``APNsAnswer/badDeviceToken`` only if no environment that could
+    /// be asked knows the token.
+    let reason: String?
+    /// Environment that has taken the token in place of the assumed one.
+    let environment: APNsAddress.Environment?
+
+    private init(_ answer: APNsAnswer, reason: String?, environment: APNsAddress.Environment? = nil) {
+        self.answer = answer
+        self.reason = reason
+        self.environment = environment
+    }
+
+    init(answer: APNsAnswer) {
+        self.init(answer, reason: answer.reason.isEmpty ? nil : answer.reason)
+    }
+
+    /// - Parameter cause: reason why the other environment has not said whether it knows the token.
+    init(answer: APNsAnswer, isUndecidedBecause cause: String) {
+        self.init(answer, reason: "\(answer.reason); \(cause)")
+    }
+
+    /// Result of a push whose token the first environment does not know.
+    init(answer: APNsAnswer, inOther second: APNsAnswer, _ other: APNsAddress.Environment) {
+        switch second.effect {
+        case .accepted:
+            self.init(second, reason: nil, environment: other)
+        // The token belongs to the other environment, where it is dead, or of another topic.
+        case .forget, .wrongDevice: self.init(answer: second)
+        // Unknown there, too, or the app's key is for the first environment only.
+        case .badToken, .wrongKey: self.init(answer: answer)
+        case .renew, .slowDevice, .slowTopic, .broken:
+            self.init(
+                answer: answer, isUndecidedBecause: "\(other.rawValue): status \(second.status) \(second.reason)")
+        }
+    }
+}
+
+/// Limits messages that very many devices may cause: one a minute for each subject, with the number of suppressed ones.
+final class LogLimiter: Sendable {
+    private static let interval = Duration.seconds(60)
+    /// Most subjects that are remembered; beyond them all are forgotten.
+    private static let limit = 1_000
+
+    private let subjects = Mutex<[String: (loggedAt: ContinuousClock.Instant, suppressed: Int)]>([:])
+
+    /// Number of messages that were suppressed since the last one; nil: this one is to be suppressed.
+    func admit(_ subject: String, at time: ContinuousClock.Instant = .now) -> Int? {
+        subjects.withLock { subjects in
+            if let last = subjects[subject], last.loggedAt.duration(to: time) < Self.interval {
+                subjects[subject]?.suppressed += 1
+                return nil
+            }
+            if subjects.count >= Self.limit { subjects = [:] }
+            let suppressed = subjects[subject]?.suppressed ?? 0
+            subjects[subject] = (time, 0)
+            return suppressed
+        }
     }
 }

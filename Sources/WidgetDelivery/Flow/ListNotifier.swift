@@ -1,4 +1,5 @@
 import PostgresClient
+import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -22,10 +23,8 @@ struct ListNotifier: Sendable {
     /// Failed attempts of a device from which on a webhook's request has no other one.
     private static let attemptsTogether = 3
 
-    private enum Step: Sendable {
-        case done(Result<Notified, any Error>)
-        case settlingTime
-    }
+    /// Result of a push or a request; nil: it is time to settle.
+    private typealias Step = Result<Notified, any Error>?
 
     let notifier: DeviceNotifier
     /// Most devices or requests of webhooks at once.
@@ -60,24 +59,20 @@ struct ListNotifier: Sendable {
                 guard failure == nil, let work = works.next() else { return }
                 running += 1
                 group.addTask {
-                    do { return .done(.success(try await work())) } catch { return .done(.failure(error)) }
+                    do { return .success(try await work()) } catch { return .failure(error) }
                 }
             }
             func waitToSettle(_ group: inout ThrowingTaskGroup<Step, any Error>) {
                 group.addTask {
                     try? await Task.sleep(for: Self.settlingInterval)
-                    return .settlingTime
+                    return nil
                 }
             }
             for _ in 0..<concurrency { begin(&group) }
             waitToSettle(&group)
             while running > 0, let step = try await group.next() {
                 var isTime = settled.count >= Self.settledAtOnce
-                switch step {
-                case .settlingTime:
-                    isTime = true
-                    waitToSettle(&group)
-                case .done(let result):
+                if let result = step {
                     running -= 1
                     switch result {
                     case .success(.settled(let more)): settled += more
@@ -85,6 +80,9 @@ struct ListNotifier: Sendable {
                     case .failure(let error): failure = failure ?? error
                     }
                     begin(&group)
+                } else {
+                    isTime = true
+                    waitToSettle(&group)
                 }
                 guard isTime, !settled.isEmpty else { continue }
                 try await settle(settled)
@@ -129,5 +127,64 @@ struct ListNotifier: Sendable {
 extension Array {
     fileprivate func chunks(of size: Int) -> [[Element]] {
         stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}
+
+/// The devices of a leased list, by the way in which they are notified.
+struct DeliveryGroups: Sendable {
+    /// Those that have fetched the changes already.
+    let fetched: [DueDevice]
+    let pushes: [DueDevice]
+    /// Those with a webhook, by app, in the order of their ids, so that a retry has the same batches.
+    let webhooks: [[DueDevice]]
+
+    init(_ devices: [DueDevice]) {
+        fetched = devices.filter(\.hasFetched)
+        let stale = devices.filter { !$0.hasFetched }
+        pushes = stale.filter { $0.pushTopic != nil }
+        let rest = stale.filter { $0.pushTopic == nil }
+        webhooks = Dictionary(grouping: rest, by: \.appID).sorted { $0.key < $1.key }.map {
+            $0.value.sorted { $0.id < $1.id }
+        }
+    }
+}
+
+extension DueDevice {
+    /// Everything that fails together: a topic of an app, or its webhook.
+    var route: String {
+        pushTopic.map { "\(app)/\($0.environment.rawValue)/\($0.topic)" } ?? app
+    }
+}
+
+/// Shares of the apps in the lists that a process works on at once. An app gets half of the lists that the others leave
+/// at most, so that there is always room for an app that comes new, however slow the others' backends are.
+final class AppShares: Sendable {
+    private let running = Mutex<[Int32: Int]>([:])
+    private let limit: Int
+
+    /// - Parameter limit: most lists at once.
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    var hasRoom: Bool { running.withLock { $0.values.reduce(0, +) < limit } }
+
+    /// Apps that have their share.
+    var full: [Int32] {
+        running.withLock { running in
+            let all = running.values.reduce(0, +)
+            return running.filter { _, own in own >= max(1, (limit - (all - own)) / 2) }.map(\.key)
+        }
+    }
+
+    func begin(_ app: Int32) {
+        running.withLock { $0[app, default: 0] += 1 }
+    }
+
+    func end(_ app: Int32) {
+        running.withLock { running in
+            let left = (running[app] ?? 1) - 1
+            running[app] = left > 0 ? left : nil
+        }
     }
 }

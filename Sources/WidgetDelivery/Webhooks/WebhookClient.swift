@@ -37,7 +37,7 @@ struct WebhookClient: Sendable {
     /// - Throws: `CancellationError`.
     func send(_ deliveries: [Delivery], to url: String, of app: RegisteredApp) async throws -> Answer {
         let body = Self.body(deliveries, app: app.name)
-        let timestamp = WallClock.now().microseconds / 1_000_000
+        let timestamp = Timestamp.now().microseconds / 1_000_000
         let id = Self.id(of: deliveries, body: body)
         do {
             try await egress.permit(try ProviderURL(url))
@@ -46,8 +46,8 @@ struct WebhookClient: Sendable {
             request.headers = [
                 "content-type": "application/json", "user-agent": "freshet", "webhook-id": id,
                 "webhook-timestamp": "\(timestamp)",
-                "webhook-signature": WebhookSignature(secrets: app.signingSecrets)
-                    .sign(id: id, timestamp: timestamp, body: body),
+                "webhook-signature": ProviderClient.signature(
+                    secrets: app.signingSecrets, id: id, timestamp: timestamp, body: body),
             ]
             request.body = .bytes(body)
             let (response, _) = try await http.exchange(
@@ -55,7 +55,7 @@ struct WebhookClient: Sendable {
             let status = Int(response.status.code)
             return Answer(
                 status: status, problem: (200..<300).contains(status) ? nil : "answered with status \(status)",
-                retryAfter: RetryAfter.delay(of: response.headers, now: WallClock.now()))
+                retryAfter: ProviderClient.retryAfter(response.headers, now: Timestamp.now()))
         } catch {
             try Task.checkCancellation()
             return Answer(status: 0, problem: "\(error)", retryAfter: nil)

@@ -10,20 +10,6 @@ import Foundation
 /// Keys that device tokens are encrypted with at rest (AES-256-GCM). The first one seals; all of them open, so that a
 /// new key is put before the old one until every token has been sealed anew.
 package struct DeviceTokenKeys: Hashable, Sendable {
-    /// A key with its id, which is stored beside each token.
-    package struct Key: Hashable, Sendable {
-        package let id: String
-        let key: SymmetricKey
-
-        /// - Parameter secret: 32 bytes.
-        package init(id: String, secret: [UInt8]) {
-            self.id = id
-            key = SymmetricKey(data: secret)
-        }
-
-        package func hash(into hasher: inout Hasher) { hasher.combine(id) }
-    }
-
     package struct Sealed: Hashable, Sendable {
         package let keyID: String
         /// Nonce, encrypted token and tag.
@@ -52,13 +38,20 @@ package struct DeviceTokenKeys: Hashable, Sendable {
 
     package static let keyBytes = 32
 
-    private let keys: [Key]
+    /// Keys with their ids, which are stored beside each token.
+    private let keys: [(id: String, key: SymmetricKey)]
 
-    /// - Parameter keys: at least one.
-    package init?(_ keys: [Key]) {
+    /// - Parameter keys: at least one, each with 32 bytes.
+    package init?(_ keys: [(id: String, secret: [UInt8])]) {
         guard !keys.isEmpty else { return nil }
-        self.keys = keys
+        self.keys = keys.map { ($0.id, SymmetricKey(data: $0.secret)) }
     }
+
+    package static func == (left: DeviceTokenKeys, right: DeviceTokenKeys) -> Bool {
+        left.keys.elementsEqual(right.keys) { $0.id == $1.id && $0.key == $1.key }
+    }
+
+    package func hash(into hasher: inout Hasher) { for key in keys { hasher.combine(key.id) } }
 
     /// Id of the key that seals.
     package var current: String { keys[0].id }
@@ -109,7 +102,7 @@ extension DeviceTokenKeys {
     package init?(base64 secrets: [String: String]) {
         self.init(
             secrets.sorted { $0.key > $1.key }.compactMap { id, text in
-                Self.secret(base64: text).map { Key(id: id, secret: $0) }
+                Self.secret(base64: text).map { (id, $0) }
             })
     }
 

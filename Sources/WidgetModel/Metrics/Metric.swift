@@ -44,6 +44,66 @@ package struct MetricDefinition: Hashable, Sendable {
     ]
 }
 
+// MARK: - Prometheus
+
+/// Names, labels and numbers in Prometheus' text format (version 0.0.4).
+extension MetricDefinition {
+    /// Labels as `{name="value",…}`, sorted by name; empty without labels.
+    static func labels(_ pairs: some Sequence<(String, String)>) -> String {
+        let pairs = pairs.sorted { $0.0 < $1.0 }.map { "\($0)=\"\(escaped($1))\"" }
+        return pairs.isEmpty ? "" : "{\(pairs.joined(separator: ","))}"
+    }
+
+    /// Labels with one more at their end.
+    static func adding(_ name: String, _ value: String, to labels: String) -> String {
+        labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
+    }
+
+    /// The escaped value of a label, or, with its quotes kept, a help text.
+    static func escaped(_ text: String, alsoQuotes: Bool = true) -> String {
+        var result = ""
+        // By scalars, since CR and LF form one character.
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where alsoQuotes: result += "\\\""
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+
+    /// The name with characters that Prometheus does not allow replaced.
+    static func metricName(_ text: String) -> String { name(text, alsoAllowing: UInt8(ascii: ":")) }
+
+    static func labelName(_ text: String) -> String { name(text, alsoAllowing: UInt8(ascii: "_")) }
+
+    private static func name(_ text: String, alsoAllowing extra: UInt8) -> String {
+        var bytes = text.utf8.map { byte -> UInt8 in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), extra:
+                byte
+            default: UInt8(ascii: "_")
+            }
+        }
+        if bytes.first.map({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) ?? true {
+            bytes.insert(UInt8(ascii: "_"), at: 0)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    package static func number(_ value: Double) -> String {
+        if value.isNaN { return "NaN" }
+        if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
+        if value == value.rounded(), abs(value) < 1e15 { return "\(Int64(value))" }
+        return "\(value)"
+    }
+}
+
+// MARK: - Metrics
+
 /// A metric of any instrument.
 package protocol AnyMetric: Sendable {
     var definition: MetricDefinition { get }
@@ -145,9 +205,9 @@ extension AnyMetric {
 
     /// Appends the metric to a page, unless it has no series.
     func write(to text: inout String) {
-        let series = allSeries.map { (labels: PrometheusText.labels(zip(definition.labels, $0.values)), $0.series) }
+        let series = allSeries.map { (labels: MetricDefinition.labels(zip(definition.labels, $0.values)), $0.series) }
         guard !series.isEmpty else { return }
-        text += "# HELP \(definition.name) \(PrometheusText.escaped(definition.help, alsoQuotes: false))\n"
+        text += "# HELP \(definition.name) \(MetricDefinition.escaped(definition.help, alsoQuotes: false))\n"
         text += "# TYPE \(definition.name) \(definition.instrument.name)\n"
         for (labels, series) in series.sorted(by: { $0.labels < $1.labels }) {
             series.write(definition.name, labels, to: &text)
@@ -163,7 +223,7 @@ package protocol MetricSeries: AnyObject, Sendable {
     var value: Double { get }
     /// Appends the series' lines to the page.
     ///
-    /// - Parameter labels: as ``PrometheusText/labels(_:)`` writes them.
+    /// - Parameter labels: as ``MetricDefinition/labels(_:)`` writes them.
     func write(_ name: String, _ labels: String, to text: inout String)
 }
 
@@ -194,7 +254,7 @@ final class CounterSeries: MetricSeries, CounterHandler, FloatingPointCounterHan
 
     func write(_ name: String, _ labels: String, to text: inout String) {
         let isWhole = part.load(ordering: .relaxed) == 0
-        text += "\(name)\(labels) \(isWhole ? "\(whole.load(ordering: .relaxed))" : PrometheusText.number(value))\n"
+        text += "\(name)\(labels) \(isWhole ? "\(whole.load(ordering: .relaxed))" : MetricDefinition.number(value))\n"
     }
 }
 
@@ -223,7 +283,7 @@ final class GaugeSeries: MetricSeries, MeterHandler, RecorderHandler {
     func record(_ value: Double) { set(value) }
 
     func write(_ name: String, _ labels: String, to text: inout String) {
-        text += "\(name)\(labels) \(PrometheusText.number(value))\n"
+        text += "\(name)\(labels) \(MetricDefinition.number(value))\n"
     }
 }
 
@@ -270,10 +330,10 @@ package final class HistogramSeries: MetricSeries, RecorderHandler, TimerHandler
     package func write(_ name: String, _ labels: String, to text: inout String) {
         let (buckets, sum) = cumulated
         for (bound, count) in buckets {
-            let bound = PrometheusText.adding("le", PrometheusText.number(bound), to: labels)
+            let bound = MetricDefinition.adding("le", MetricDefinition.number(bound), to: labels)
             text += "\(name)_bucket\(bound) \(count)\n"
         }
-        text += "\(name)_sum\(labels) \(PrometheusText.number(sum))\n"
+        text += "\(name)_sum\(labels) \(MetricDefinition.number(sum))\n"
         text += "\(name)_count\(labels) \(buckets.last?.count ?? 0)\n"
     }
 }

@@ -1,26 +1,18 @@
 package import Metrics
 import Synchronization
 
-/// Names and definitions of the metrics, as static members such as `MetricCatalogue.claims`, for those who do not count:
-/// tests compare alerts and dashboards with them.
-@dynamicMemberLookup
-package enum MetricCatalogue {
-    private static let metrics = MetricRegistry()
-
-    package static let all = metrics.all.map(\.definition)
-
-    package static subscript<Instrument>(
-        dynamicMember path: KeyPath<MetricRegistry, Metric<Instrument>>
-    ) -> MetricDefinition {
-        metrics[keyPath: path].definition
-    }
-}
-
 /// The metrics of a process: one line here, and one line where it is counted, as in `metrics.claims.increment()`.
 ///
 /// A process has one registry, which is passed on as a value; a test has its own. `/metrics`, the console and tests read
 /// it. As the factory of swift-metrics it also has the metrics of libraries.
 package final class MetricRegistry: Sendable {
+    /// The metrics for those who do not count but need names and definitions: tests compare alerts and dashboards with
+    /// them.
+    package static let catalogue = MetricRegistry()
+
+    /// Media type of ``page``.
+    package static let pageType = "text/plain; version=0.0.4; charset=utf-8"
+
     // MARK: The process
 
     package let buildInfo = gauge(
@@ -299,9 +291,9 @@ extension MetricRegistry: MetricsFactory {
         _ label: String, _ instrument: MetricDefinition.Instrument, _ dimensions: [(String, String)],
         _ make: @escaping @Sendable () -> Series
     ) -> Series {
-        let name = PrometheusText.metricName(label)
+        let name = MetricDefinition.metricName(label)
         let dimensions = dimensions.sorted { $0.0 < $1.0 }
-        let (labels, values) = (dimensions.map { PrometheusText.labelName($0.0) }, dimensions.map(\.1))
+        let (labels, values) = (dimensions.map { MetricDefinition.labelName($0.0) }, dimensions.map(\.1))
         let metric = foreign.withLock { foreign -> (any AnyMetric)? in
             if let known = foreign[name] { return known }
             guard !all.contains(where: { $0.definition.name == name }), foreign.count < 1_000 else { return nil }

@@ -1,17 +1,4 @@
-import JSON
-
-/// Outcome of one requested element of an answer.
-package enum ElementOutcome<Value: Hashable & Sendable>: Hashable, Sendable {
-    case value(Value)
-    /// The provider could not make the element. `retryAfter` is at most a day.
-    case failed(code: String, message: String, retryAfter: Duration?)
-    /// The answer does not contain the element.
-    case missing
-    /// The answer contains the element more than once, so that no copy can be trusted.
-    case duplicate
-    /// The element is invalid; the pointer is into the answer.
-    case invalid(ModelError)
-}
+package import JSON
 
 /// Reads the values of an answer's elements, one after another.
 protocol ElementParser {
@@ -39,7 +26,7 @@ protocol ElementParser {
 /// A provider's answer to a batch, `{"<list>": [{"id", … | "error"}]}`, read without a tree.
 package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     /// Outcomes of the requested elements, in the order of the request.
-    package private(set) var outcomes: [ElementOutcome<Value>]
+    package private(set) var outcomes: [Result<Value, ProviderFailure>]
     /// The first ids that were not requested, cut to a length fit for a log.
     package private(set) var foreignIDs: [String] = []
     /// Number of ids that were not requested.
@@ -65,7 +52,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         _ bytes: [UInt8], list: ShortText, requested: [TimelineID], parser: Parser
     ) throws(JSONError) where Parser.Value == Value {
         places = Dictionary(zip(requested, 0...)) { first, _ in first }
-        outcomes = Array(repeating: .missing, count: requested.count)
+        outcomes = Array(repeating: .failure(.missing), count: requested.count)
         var reader = JSONReader(bytes)
         var hasList = false
         var parser = parser
@@ -92,7 +79,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         let start = reader.checkpoint
         let offset = reader.position
         let id: ArraySlice<UInt8>?
-        let outcome: ElementOutcome<Value>
+        let outcome: Result<Value, ProviderFailure>
         var complaint: ModelError?
         do throws(JSONError) {
             (id, outcome) = try element(from: &reader, with: &parser)
@@ -102,10 +89,10 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
             reader.rewind(to: start)
             id = try reader.skipLoosely(member: "id")
             complaint = error.modelError
-            outcome = .invalid(error.modelError)
+            outcome = .failure(ProviderFailure(.invalid, "\(error.modelError)"))
         }
         if let place = place(of: id) {
-            outcomes[place] = outcomes[place] == .missing ? outcome : .duplicate
+            outcomes[place] = outcomes[place] == .failure(.missing) ? outcome : .failure(.duplicate)
         } else if let id {
             foreignCount += 1
             guard foreignIDs.count < Self.keptComplaints else { return }
@@ -122,10 +109,11 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     /// Reads the next element and returns its id, if it has one, and its outcome.
     private func element<Parser: ElementParser>(
         from reader: inout JSONReader, with parser: inout Parser
-    ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: ElementOutcome<Value>) where Parser.Value == Value {
+    ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: Result<Value, ProviderFailure>)
+    where Parser.Value == Value {
         var id: ArraySlice<UInt8>?
         var hasValue = false
-        var failure: ElementOutcome<Value>?
+        var failure: ProviderFailure?
         parser.begin()
         let object = try reader.beginObject()
         while let key = try reader.nextKey() {
@@ -133,8 +121,7 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
             case "id": id = reader.utf8(of: try reader.stringToken())
             case "error":
                 guard try !reader.takeNull() else { continue }
-                let error = try reader.elementError()
-                failure = .failed(code: error.code, message: error.message, retryAfter: error.retryAfter)
+                failure = try reader.elementError()
             default:
                 if try parser.read(key, from: &reader) { hasValue = true }
             }
@@ -143,17 +130,16 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
             guard !hasValue else {
                 throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: object)
             }
-            return (id, failure)
+            return (id, .failure(failure))
         }
         guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: object) }
-        return (id, .value(try parser.finish(place: place(of: id), &reader, at: object)))
+        return (id, .success(try parser.finish(place: place(of: id), &reader, at: object)))
     }
 }
 
 extension JSONReader {
     /// A provider's error for one element: `{"code", "message", "retryAfter"?}`.
-    fileprivate mutating func elementError() throws(JSONError) -> (code: String, message: String, retryAfter: Duration?)
-    {
+    fileprivate mutating func elementError() throws(JSONError) -> ProviderFailure {
         var code: String?
         var message: String?
         var retryAfter: Duration?
@@ -169,10 +155,10 @@ extension JSONReader {
             default: try skip()
             }
         }
-        return (
-            try require(code, "code", ofObjectAt: object), try require(message, "message", ofObjectAt: object),
-            retryAfter
+        let (name, text) = (
+            try require(code, "code", ofObjectAt: object), try require(message, "message", ofObjectAt: object)
         )
+        return ProviderFailure(.provider, "\(name): \(text)", retryAfter: retryAfter)
     }
 
     /// A number of seconds that is not negative, and its place in the bytes.
@@ -185,4 +171,147 @@ extension JSONReader {
         }
         return (value, literal)
     }
+}
+
+/// Answer to a request for snapshots or placeholders:
+/// `{"snapshots": [{"id", "entry"} | {"id", "error"}]}`, `{"placeholders": [{"id", "content"} | {"id", "error"}]}`.
+///
+/// A value is canonical JSON (RFC 8785): the snapshot's entry, in the form of a timeline's entry, or the placeholder's
+/// content.
+package typealias FallbackResponse = ProviderAnswer<[UInt8]>
+
+extension ProviderAnswer<[UInt8]> {
+    /// Reads the answer to a request for snapshots.
+    package static func snapshots(
+        _ bytes: [UInt8], requested: [TimelineID], maximumBytes: Int = ParsedTimeline.maximumContentBytes
+    ) throws(JSONError) -> FallbackResponse {
+        try FallbackResponse(
+            bytes, list: "snapshots", requested: requested,
+            parser: FallbackParser(
+                valueMember: "entry", isEntry: true, maximumBytes: maximumBytes))
+    }
+
+    /// Reads the answer to a request for placeholders.
+    package static func placeholders(
+        _ bytes: [UInt8], requested: [TimelineID]
+    ) throws(JSONError) -> FallbackResponse {
+        try FallbackResponse(
+            bytes, list: "placeholders", requested: requested,
+            parser: FallbackParser(
+                valueMember: "content", isEntry: false, maximumBytes: KindDefinition.maximumPlaceholderBytes))
+    }
+}
+
+/// Reads elements that hold one value or an error.
+private struct FallbackParser: ElementParser {
+    let valueMember: ShortText
+    /// True for an entry of a timeline; false for the app's own JSON.
+    let isEntry: Bool
+    /// Limit of the canonical form.
+    let maximumBytes: Int
+    var value: [UInt8] = []
+
+    mutating func begin() { value = [] }
+
+    mutating func read(_ key: JSONKey, from reader: inout JSONReader) throws(JSONError) -> Bool {
+        guard valueMember ~= key else {
+            try reader.skip()
+            return false
+        }
+        guard try !reader.takeNull() else { return false }
+        let offset = reader.position
+        if isEntry {
+            _ = try CanonicalEntry(from: &reader, into: &value)
+        } else {
+            try reader.canonicalize(into: &value)
+        }
+        guard value.count <= maximumBytes else {
+            throw reader.failure(.invalidValue, "more than \(maximumBytes) bytes", at: offset)
+        }
+        return true
+    }
+
+    func finish(place: Int?, _ reader: inout JSONReader, at offset: Int) -> [UInt8] { value }
+}
+
+/// Failure to fetch a timeline or a whole batch.
+package struct ProviderFailure: Error, Hashable, Sendable {
+    package enum Reason: String, CaseIterable, Sendable {
+        /// The URL is not allowed, or its host has an address outside the allow-list.
+        case refused
+        case unresolved
+        /// No connection, or it was lost before the answer was complete.
+        case connection
+        /// No complete answer within the kind's timeout.
+        case timeout
+        case status
+        /// The answer is longer than the limit.
+        case tooLarge
+        /// The answer, or this timeline in it, violates the contract.
+        case invalid
+        case missing
+        case duplicate
+        /// The provider reported a failure for this timeline, or cannot be asked for it.
+        case provider
+        /// Requests to the provider are suspended after failures.
+        case resting
+        /// The timeline could not be stored, or is too large to publish.
+        case storage
+    }
+
+    package var reason: Reason
+    /// Description of the failure, its place and the expectation, without secrets and content.
+    package var message: String
+    /// Time from the request to the failure.
+    package var fetchTime: Duration?
+    /// Delay requested by the provider.
+    package var retryAfter: Duration?
+    /// Status of the answer, if it caused the failure.
+    package var status: Int?
+    /// Whether the provider answered the rest of the batch, so that it fails for this timeline.
+    package var isPoison = false
+
+    package init(_ reason: Reason, _ message: String, retryAfter: Duration? = nil, status: Int? = nil) {
+        (self.reason, self.message, self.retryAfter, self.status) = (reason, message, retryAfter, status)
+    }
+}
+
+extension ProviderFailure.Reason {
+    /// Stored form.
+    package var rule: ReloadRule {
+        switch self {
+        case .refused: .providerRefused
+        case .unresolved: .providerUnresolved
+        case .connection: .providerConnection
+        case .timeout: .providerTimeout
+        case .status: .providerStatus
+        case .tooLarge: .providerTooLarge
+        case .invalid: .providerInvalid
+        case .resting: .providerResting
+        case .missing: .providerMissing
+        case .duplicate: .providerDuplicate
+        case .provider: .providerError
+        case .storage: .storage
+        }
+    }
+}
+
+extension ProviderFailure {
+    /// Stored form.
+    package var rule: ReloadRule { isPoison ? .providerPoison : reason.rule }
+
+    /// Whether the provider has no such endpoint.
+    package var saysAbsent: Bool { status == 404 || status == 405 || status == 501 }
+}
+
+extension ProviderFailure {
+    /// Failure of an answer that cannot be read.
+    package init(_ error: JSONError) {
+        self.init(.invalid, "the answer is not what the contract says: \(error)")
+    }
+
+    /// The answer leaves out a requested element.
+    package static let missing = ProviderFailure(.missing, "the answer leaves it out")
+    /// The answer contains a requested element more than once, so that no copy can be trusted.
+    package static let duplicate = ProviderFailure(.duplicate, "the answer has it more than once")
 }

@@ -56,7 +56,7 @@ package struct ReloadRecord: Hashable, Sendable {
 
 extension ReloadRecord {
     private func look(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
-        Appointment.time(of: state.nextLook(kind, at: now), at: now)
+        TimelineState.appointment(for: state.nextLook(kind, at: now), at: now)
     }
 
     /// Rule 2 of work lists (DESIGN.md): the appointment is only improved. Returns whether it was.
@@ -173,33 +173,29 @@ extension ReloadRecord {
         return appoint(kind, at: now)
     }
 
-    /// Outcome of a look that stored nothing.
-    package enum Settlement: Hashable, Sendable {
-        case nothing
-        /// Spacing or budget hold budgeted work back until then.
-        case wait(until: Timestamp)
-        case sleep
-        /// The fetch failed; nothing is fetched before then.
-        case fail(retryAt: Timestamp)
-    }
-
     /// Ends a look that stored nothing. Returns whether the appointment was made anew.
     ///
     /// - Parameter isMine: whether the look was the timeline's appointment, not one through a sweep's list.
     package mutating func settle(
-        _ settlement: Settlement, isMine: Bool, _ kind: KindGenerations, at now: Timestamp
+        _ outcome: LookOutcome, isMine: Bool, _ kind: KindGenerations, at now: Timestamp
     ) -> Bool {
-        switch settlement {
-        case .nothing: break
-        case .wait(let until):
+        switch outcome {
+        case .collect, .nothing, .fetch: break
+        case .wait(let until, _):
             state.eligibleAt = until
             // The policy's reload takes budget too: unchanged, it would be due again at once.
             state.policyAt = max(state.policyAt, until)
         case .sleep: state.isAsleep = true
-        case .fail(let retryAt):
-            state.retryAt = retryAt
-            attempts += 1
         }
         return isMine ? appoint(kind, at: now) : hasten(kind, at: now)
+    }
+
+    /// Ends a look whose fetch failed. Returns whether the appointment was made anew.
+    package mutating func fail(
+        retryAt: Timestamp, isMine: Bool, _ kind: KindGenerations, at now: Timestamp
+    ) -> Bool {
+        state.retryAt = retryAt
+        attempts += 1
+        return settle(.nothing, isMine: isMine, kind, at: now)
     }
 }

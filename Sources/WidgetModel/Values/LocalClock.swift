@@ -75,3 +75,11 @@ package struct LocalClock: Sendable {
         return moments.filter { date($0) == day }.min() ?? moments[1]
     }
 }
+
+extension Timestamp {
+    /// The time of this machine, for tokens, signatures and published events. Leases and due times depend on the
+    /// database's clock alone.
+    package static func now() -> Timestamp {
+        Timestamp(microseconds: Int64((Date().timeIntervalSince1970 * 1_000_000).rounded()))
+    }
+}

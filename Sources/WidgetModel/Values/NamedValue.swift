@@ -1,27 +1,33 @@
 /// An enumeration without associated values that is named in documents and messages, by its cases unless the table has
 /// other names.
 package protocol NamedValue: CaseIterable, Hashable, Sendable {
-    /// Table of the names in both directions.
-    static var names: NameTable<Self> { get }
+    /// The names of all values; made by `nameTable`.
+    static var names: [Self: String] { get }
 }
 
 extension NamedValue {
-    package var name: String { Self.names.names[self] ?? "" }
+    package var name: String { Self.names[self] ?? "" }
 
     package init?(name: String) {
-        guard let value = Self.names.values[name] else { return nil }
-        self = value
+        guard let found = Self.names.first(where: { $0.value == name }) else { return nil }
+        self = found.key
+    }
+
+    /// - Parameter others: names that differ from their cases.
+    static func nameTable(_ others: [Self: String] = [:]) -> [Self: String] {
+        Dictionary(uniqueKeysWithValues: allCases.map { ($0, others[$0] ?? "\($0)") })
     }
 }
 
-/// The names of an enumeration's values.
-package struct NameTable<Value: NamedValue>: Sendable {
-    fileprivate let names: [Value: String]
-    fileprivate let values: [String: Value]
+/// Size and place of a widget. The raw values are stored: never renumber them.
+package enum WidgetFamily: Int16, NamedValue {
+    case systemSmall = 0
+    case systemMedium = 1
+    case systemLarge = 2
+    case systemExtraLarge = 3
+    case accessoryCircular = 4
+    case accessoryRectangular = 5
+    case accessoryInline = 6
 
-    /// - Parameter others: names that differ from their cases.
-    init(_ others: [Value: String] = [:]) {
-        names = Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, others[$0] ?? "\($0)") })
-        values = Dictionary(uniqueKeysWithValues: names.map { ($0.value, $0.key) })
-    }
+    package static let names = nameTable()
 }

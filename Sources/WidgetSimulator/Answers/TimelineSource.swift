@@ -48,7 +48,7 @@ package protocol TimelineSource {
 package struct SyntheticSource: TimelineSource {
     /// Distance of a timeline's reloads by policy.
     package var refresh: Duration
-    /// Distance for certain kinds, by ``SimulationReport/Kind/title``.
+    /// Distance for certain kinds, by ``KindTally/title``.
     package var refreshOfKinds: [String: Duration] = [:]
     /// Mean time between two changes of a timeline's content.
     private static let changeEvery = Duration.seconds(2_400)

@@ -8,14 +8,7 @@ internal import WidgetModel
 ///
 /// An appointment that was superseded stays; its owner knows its present time, as with the work lists.
 struct AppointmentHeap {
-    struct Entry {
-        var time: Timestamp
-        var owner: Int32
-
-        static func > (left: Entry, right: Entry) -> Bool {
-            (left.time.microseconds, left.owner) > (right.time.microseconds, right.owner)
-        }
-    }
+    typealias Entry = (time: Timestamp, owner: Int32)
 
     private static let bits = Int64.bitWidth
 
@@ -41,9 +34,11 @@ struct AppointmentHeap {
 
     private var firstBucket: Int { buckets[0].isEmpty ? min(Self.bits, filled.trailingZeroBitCount + 1) : 0 }
 
-    mutating func push(_ time: Timestamp, _ owner: Int32) {
-        push(Entry(time: time, owner: owner))
+    private static func isLater(_ left: Entry, _ right: Entry) -> Bool {
+        (left.time.microseconds, left.owner) > (right.time.microseconds, right.owner)
     }
+
+    mutating func push(_ time: Timestamp, _ owner: Int32) { push((time, owner)) }
 
     private mutating func push(_ entry: Entry) {
         let time = entry.time.microseconds
@@ -51,7 +46,7 @@ struct AppointmentHeap {
         if time > latest {
             bucket = Self.bits - (time ^ latest).leadingZeroBitCount
             filled |= 1 << (bucket - 1)
-        } else if let last = buckets[0].last, entry > last {
+        } else if let last = buckets[0].last, Self.isLater(entry, last) {
             isSorted = false
         }
         buckets[bucket].append(entry)
@@ -62,7 +57,7 @@ struct AppointmentHeap {
     mutating func take(through time: Timestamp) -> Entry? {
         guard let next = nextTime, next <= time else { return nil }
         if buckets[0].isEmpty { distribute() }
-        if !isSorted { buckets[0].sort(by: >) }
+        if !isSorted { buckets[0].sort(by: Self.isLater) }
         isSorted = true
         let entry = buckets[0].removeLast()
         earliest[0] = buckets[0].last?.time.microseconds ?? .max

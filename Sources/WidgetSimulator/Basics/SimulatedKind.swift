@@ -8,19 +8,13 @@ struct SimulatedKind {
     let app: String
     let definition: KindDefinition
     let rules: ReloadRules
-    /// Index of its provider.
+    /// Index of its provider in the report.
     let provider: Int
     var generations = KindGenerations()
     /// Reason of the latest reload of everyone.
     var reason = ReloadReason.push
     /// Indices of its timelines, in the order in which they were made; those that were collected included.
     var timelines: [Int32] = []
-}
-
-/// A provider: apps never share requests, even to one URL.
-struct SimulatedProvider: Hashable {
-    let app: String
-    let url: String
 }
 
 /// A timeline to ask a provider for.

@@ -207,10 +207,10 @@ extension Simulation {
             people.replace(plan, of: stack)
         }
         if options.keepsDecisions {
-            counts.plans.append(plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: now))
+            plans.append(plan ?? StackPlan(key: key, schedule: StackSchedule(), plannedAt: now))
         }
         guard let plan else { return [] }
-        if isMeasuring { counts.stacks.plans += 1 }
+        if isMeasuring { report.plans += 1 }
         let arrangement = people.people[state.person].record.stacks.map(\.arrangement).first {
             Text.equal($0.device, key.device) && Text.equal($0.name, key.stack)
         }
@@ -257,18 +257,18 @@ extension Simulation {
         for rotation in plan.schedule.rotations where shown.contains(rotation.from) {
             switch rotation.reason {
             case .start, .personsChoice: continue
-            case .relevance: counts.stacks.rotations["relevance", default: 0] += 1
-            case .prediction: counts.stacks.rotations["habit", default: 0] += 1
-            case .shortcut: counts.stacks.rotations["shortcut", default: 0] += 1
-            case .suggestionEnded: counts.stacks.rotations["suggestionEnded", default: 0] += 1
+            case .relevance: report.rotations["relevance", default: 0] += 1
+            case .prediction: report.rotations["habit", default: 0] += 1
+            case .shortcut: report.rotations["shortcut", default: 0] += 1
+            case .suggestionEnded: report.rotations["suggestionEnded", default: 0] += 1
             }
         }
-        counts.stacks.suggestions += plan.schedule.insertions.count { shown.contains($0.from) }
+        report.suggestions += plan.schedule.insertions.count { shown.contains($0.from) }
     }
 
     /// Counts the rest of all plans.
     mutating func finishStacks() {
-        counts.stacks.stacks = people.stacks.count
+        report.stacks = people.stacks.count
         for stack in people.stacks { count(stack.plan) }
     }
 

@@ -12,7 +12,6 @@ package struct Simulation<Source: TimelineSource> {
     var kinds: [SimulatedKind] = []
     /// Indices of the kinds of each app, by name.
     var kindsByApp: [String: [String: Int]] = [:]
-    let providers: [SimulatedProvider]
     private var source: Source
     var random: SeededGenerator
 
@@ -30,7 +29,15 @@ package struct Simulation<Source: TimelineSource> {
 
     private(set) var now: Timestamp
     private(set) var isMeasuring = false
-    package internal(set) var counts: SimulationCounts
+    package internal(set) var report: SimulationReport
+    /// Empty unless the options keep decisions.
+    package private(set) var decisions: [SimulatedDecision] = []
+    /// Fetches that took a token of the budget; empty unless the options keep decisions.
+    package private(set) var budgetedFetches: [SimulatedDecision] = []
+    /// Plans of stacks, an empty one for a stack that is gone; empty unless the options keep decisions.
+    package internal(set) var plans: [StackPlan] = []
+    /// Events that were applied; empty unless the options keep events.
+    package internal(set) var applied: [TimedEvent] = []
 
     // Reused by every instant.
     private var due: [Int32] = []
@@ -44,23 +51,24 @@ package struct Simulation<Source: TimelineSource> {
         self.source = source
         now = options.begin
         random = SeededGenerator(seed: options.seed)
-        var providers: [SimulatedProvider] = []
+        report = SimulationReport(options: options)
+        let minutes = Int(((options.end - options.from).wholeMicroseconds + 59_999_999) / 60_000_000)
         for app in apps {
             for definition in app.kinds {
-                let own = SimulatedProvider(app: app.name, url: definition.providerURL)
-                let provider = providers.firstIndex(of: own) ?? providers.count
-                if provider == providers.count { providers.append(own) }
+                let url = definition.providerURL
+                let provider =
+                    report.providers.firstIndex { $0.app == app.name && $0.url == url } ?? report.providers.count
+                if provider == report.providers.count {
+                    report.providers.append(ProviderTally(app: app.name, url: url, minutes: minutes))
+                }
                 kindsByApp[app.name, default: [:]][definition.name] = kinds.count
                 kinds.append(
                     SimulatedKind(
                         app: app.name, definition: definition,
                         rules: ReloadRules(definition, developerMode: app.developerMode), provider: provider))
+                report.kinds.append(KindTally(app: app.name, name: definition.name))
             }
         }
-        self.providers = providers
-        counts = SimulationCounts(
-            kinds: kinds.count, providers: providers.count,
-            minutes: Int(((options.end - options.from).wholeMicroseconds + 59_999_999) / 60_000_000))
     }
 
     /// Moves the clock on to a time that is not before.
@@ -89,7 +97,7 @@ package struct Simulation<Source: TimelineSource> {
     package mutating func apply(_ event: FreshetEvent, at time: Timestamp) async throws {
         try await work(before: time)
         advance(to: time)
-        if options.keepsEvents { counts.applied.append((time, event)) }
+        if options.keepsEvents { applied.append((time, event)) }
         applyEvent(event)
         try await workNow()
     }
@@ -98,7 +106,7 @@ package struct Simulation<Source: TimelineSource> {
     mutating func workNow() async throws {
         while true {
             takeDue()
-            for timeline in due { look(at: timeline, via: .appointment) }
+            for timeline in due { look(at: timeline, sweep: nil) }
             if due.isEmpty { sweep() }
             if !due.isEmpty || !fetches.isEmpty {
                 try await fetch()
@@ -131,7 +139,7 @@ package struct Simulation<Source: TimelineSource> {
             for timeline in kinds[kind].timelines
             where timelines[Int(timeline)].record.state.generation < generation && !timelines[Int(timeline)].isCollected
             {
-                look(at: timeline, via: .sweep(generation: generation))
+                look(at: timeline, sweep: generation)
             }
         }
         sweeps.removeAll(keepingCapacity: true)
@@ -139,30 +147,30 @@ package struct Simulation<Source: TimelineSource> {
 
     // MARK: Looks
 
-    private mutating func look(at timeline: Int32, via: LookVia) {
+    private mutating func look(at timeline: Int32, sweep: Int64?) {
         let index = Int(timeline)
         let kind = timelines[index].kind
         let generations = kinds[kind].generations
         let facts = timelines[index].record.facts(at: now)
         let state = timelines[index].record.state
-        let outcome = kinds[kind].rules.decide(state, generations, facts: facts, via: via, at: now)
+        let outcome = kinds[kind].rules.decide(state, generations, facts: facts, sweep: sweep, at: now)
         switch outcome {
         case .collect: collect(timeline)
-        case .nothing: settle(timeline, .nothing, isMine: via == .appointment)
-        case .wait(let until, let rule):
+        case .nothing: settle(timeline, outcome, isMine: sweep == nil)
+        case .wait(_, let rule):
             record(timeline, .deferred, rule, reason(of: timeline))
-            if isMeasuring { counts.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
-            settle(timeline, .wait(until: until), isMine: via == .appointment)
+            if isMeasuring { report.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
+            settle(timeline, outcome, isMine: sweep == nil)
         case .sleep:
             record(timeline, .slept, .dormant, reason(of: timeline))
-            settle(timeline, .sleep, isMine: via == .appointment)
+            settle(timeline, outcome, isMine: sweep == nil)
         case .fetch(let rule, let ledger):
             let isBudgeted = rule == .paced || rule == .token
             fetches.append(
                 DecidedFetch(
                     timeline: timeline, provider: Int32(kinds[kind].provider),
                     rule: rule, ledger: ledger, views: facts.views, reason: reason(of: timeline),
-                    isMine: via == .appointment,
+                    isMine: sweep == nil,
                     budget: isBudgeted ? Int32(kinds[kind].rules.reloadsADay(facts, at: now)) : 0))
         }
     }
@@ -176,10 +184,10 @@ package struct Simulation<Source: TimelineSource> {
         return kinds[kind].generations.isAhead(of: state.generation) ? kinds[kind].reason : .policy
     }
 
-    private mutating func settle(_ timeline: Int32, _ settlement: ReloadRecord.Settlement, isMine: Bool) {
+    private mutating func settle(_ timeline: Int32, _ outcome: LookOutcome, isMine: Bool) {
         let index = Int(timeline)
         let isAnew = timelines[index].record.settle(
-            settlement, isMine: isMine, kinds[timelines[index].kind].generations, at: now)
+            outcome, isMine: isMine, kinds[timelines[index].kind].generations, at: now)
         if isAnew { appoint(timeline) }
     }
 
@@ -191,9 +199,9 @@ package struct Simulation<Source: TimelineSource> {
 
     mutating func record(_ timeline: Int32, _ decision: Decision, _ rule: ReloadRule, _ reason: ReloadReason) {
         let target = timelines[Int(timeline)].target
-        if isMeasuring { counts.kinds[target.kind].counters.count(decision) }
+        if isMeasuring { report.kinds[target.kind].counters.count(decision) }
         guard options.keepsDecisions else { return }
-        counts.decisions.append(
+        decisions.append(
             SimulatedDecision(time: now, timeline: target.id, decision: decision, rule: rule, reason: reason))
     }
 
@@ -202,7 +210,7 @@ package struct Simulation<Source: TimelineSource> {
     /// Asks the providers for the decided timelines, in requests of the size that their kinds allow.
     private mutating func fetch() async throws {
         guard !fetches.isEmpty else { return }
-        if fetches.count > 1, providers.count > 1 {
+        if fetches.count > 1, report.providers.count > 1 {
             fetches.sort { ($0.provider, $0.timeline) < ($1.provider, $1.timeline) }
         }
         var first = 0
@@ -228,7 +236,7 @@ package struct Simulation<Source: TimelineSource> {
         try await source.fetch(targets[...], at: now, into: &outcomes)
         if isMeasuring {
             let minute = Int((now - options.from).wholeMicroseconds / 60_000_000)
-            counts.providers[provider].count(range.count, minute: minute)
+            report.providers[provider].count(range.count, minute: minute)
         }
         for (index, outcome) in zip(range, outcomes) {
             switch outcome {
@@ -242,10 +250,12 @@ package struct Simulation<Source: TimelineSource> {
         let index = Int(fetch.timeline)
         let kind = timelines[index].kind
         let delay = Backoff.ofProviders.delay(attempt: timelines[index].record.attempts + 1, using: &random)
-        let retryAt = kinds[kind].rules.schedule.gridded(now + max(delay, retryAfter ?? .zero), from: now)
+        let retryAt = kinds[kind].rules.gridded(now + max(delay, retryAfter ?? .zero), from: now)
         record(fetch.timeline, .failed, rule, fetch.reason)
-        if isMeasuring { counts.kinds[kind].failures[Int(rule.rawValue)] += 1 }
-        settle(fetch.timeline, .fail(retryAt: retryAt), isMine: fetch.isMine)
+        if isMeasuring { report.kinds[kind].failures[Int(rule.rawValue)] += 1 }
+        let isAnew = timelines[index].record.fail(
+            retryAt: retryAt, isMine: fetch.isMine, kinds[kind].generations, at: now)
+        if isAnew { appoint(fetch.timeline) }
     }
 
     private mutating func store(_ answer: SimulatedAnswer, _ fetch: DecidedFetch) {
@@ -263,7 +273,7 @@ package struct Simulation<Source: TimelineSource> {
         self.record(
             fetch.timeline, isChanged ? .reloaded : .unchanged, isChanged ? fetch.rule : .gate, fetch.reason)
         if options.keepsDecisions, fetch.budget > 0 {
-            counts.budgetedFetches.append(
+            budgetedFetches.append(
                 SimulatedDecision(
                     time: now, timeline: timelines[index].target.id, decision: .reloaded, rule: fetch.rule,
                     reason: fetch.reason))
@@ -281,138 +291,20 @@ package struct Simulation<Source: TimelineSource> {
     private mutating func countFetch(_ fetch: DecidedFetch, _ lints: TimelineLints) {
         let index = Int(fetch.timeline)
         let kind = timelines[index].kind
-        counts.kinds[kind].fetches[Int(fetch.rule.rawValue)] += 1
-        counts.kinds[kind].counters.count(lints)
+        report.kinds[kind].fetches[Int(fetch.rule.rawValue)] += 1
+        report.kinds[kind].counters.count(lints)
         if let since = timelines[index].pendingSince {
-            counts.kinds[kind].waits.add(Int((now - since).wholeMicroseconds / 1_000_000))
+            report.kinds[kind].waits.add(Int((now - since).wholeMicroseconds / 1_000_000))
         }
         guard fetch.budget > 0 else { return }
-        counts.kinds[kind].countBudget(Int(fetch.budget))
         let day = Int32((now - options.from).wholeMicroseconds / 86_400_000_000)
-        if timelines[index].day == day {
-            counts.moveDay(of: kind, from: Int(timelines[index].budgeted))
-            timelines[index].budgeted += 1
-        } else {
-            timelines[index].day = day
-            timelines[index].budgeted = 1
-            counts.moveDay(of: kind, from: 0)
-        }
+        if timelines[index].day != day { (timelines[index].day, timelines[index].budgeted) = (day, 0) }
+        report.kinds[kind].countBudgeted(Int(fetch.budget), earlier: Int(timelines[index].budgeted))
+        timelines[index].budgeted += 1
     }
-}
-
-/// Counts of a simulation.
-package struct SimulationCounts: Sendable {
-    package internal(set) var kinds: [KindTally]
-    package internal(set) var providers: [ProviderTally]
-    package internal(set) var stacks = StackTally()
-    /// Events that were applied, that had no effect, and that name an app or kind that the manifest does not have.
-    package internal(set) var events = 0
-    package internal(set) var ignored = 0
-    package internal(set) var unknown = 0
-    /// Empty unless the options keep decisions.
-    package internal(set) var decisions: [SimulatedDecision] = []
-    /// Fetches that took a token of the budget; empty unless the options keep decisions.
-    package internal(set) var budgetedFetches: [SimulatedDecision] = []
-    /// Plans of stacks, an empty one for a stack that is gone; empty unless the options keep decisions.
-    package internal(set) var plans: [StackPlan] = []
-    /// Empty unless the options keep events.
-    package internal(set) var applied: [TimedEvent] = []
-
-    init(kinds: Int, providers: Int, minutes: Int) {
-        self.kinds = [KindTally](repeating: KindTally(), count: kinds)
-        self.providers = [ProviderTally](repeating: ProviderTally(minutes: minutes), count: providers)
-    }
-
-    /// Counts a further budgeted reload of a timeline on a day with `number` of them.
-    mutating func moveDay(of kind: Int, from number: Int) {
-        let last = kinds[kind].budgetedDays.count - 1
-        if number > 0 { kinds[kind].budgetedDays[min(number, last)] -= 1 }
-        kinds[kind].budgetedDays[min(number + 1, last)] += 1
-    }
-}
-
-/// Span and inputs of a simulation.
-package struct SimulationOptions: Sendable {
-    /// Begin of what is counted.
-    package let from: Timestamp
-    package let end: Timestamp
-    /// Days before `from` that are simulated and not counted, in which widgets leave their learning period.
-    package var warmUpDays = 3
-    package var seed: UInt64 = 1
-    /// Whether every decision is kept.
-    package var keepsDecisions = false
-    /// Whether the events that people made are kept.
-    package var keepsEvents = false
-    /// Limits of rotations and suggestions.
-    package var rotation = RotationPolicy()
-    /// Times of real publications, in ascending order, to compare with.
-    package var publications: [TimelineID: [Timestamp]] = [:]
-    /// Times of real fetches, likewise.
-    package var realFetches: [TimelineID: [Timestamp]] = [:]
-
-    package init(from: Timestamp, days: Int) {
-        self.init(from: from, end: from + .seconds(days * 86_400))
-    }
-
-    package init(from: Timestamp, end: Timestamp) {
-        self.from = from
-        self.end = end
-    }
-
-    /// Begin of the warm-up.
-    package var begin: Timestamp { from - .seconds(warmUpDays * 86_400) }
-    /// Days, the last one not always whole.
-    package var days: Int { max(1, Int((end - from).wholeMicroseconds + 86_399_999_999) / 86_400_000_000) }
 }
 
 extension Simulation {
-    /// Indices of a member's widgets and stack.
-    private struct Places {
-        var widgets: [Int32] = []
-        var kinds: [Int] = []
-        var stack: Int32?
-        var app = ""
-    }
-
-    /// Runs a population until the end, together with other events.
-    ///
-    /// - Parameter others: in the order of their times.
-    package mutating func run(
-        _ population: inout Population, others: [TimedEvent] = []
-    ) async throws {
-        let arrivals = population.arrivals
-        var next = 0
-        try await apply(others, &next, before: options.begin)
-        for (time, event) in arrivals {
-            try await apply(others, &next, before: time)
-            try await apply(event, at: time)
-        }
-        let places = population.members.map(self.places)
-        var services = ServiceReloads(kinds: kinds.count, seed: options.seed)
-        var heap = AppointmentHeap()
-        for member in places.indices where !places[member].widgets.isEmpty {
-            heap.push(population.nextTime(of: member), Int32(member))
-        }
-        var actions = 0
-        while let entry = heap.take(through: options.end - .microseconds(1)) {
-            actions += 1
-            if actions.isMultiple(of: 256) {
-                try Task.checkCancellation()
-                await Task.yield()
-            }
-            try await apply(others, &next, before: entry.time)
-            try await reloadEveryone(&services, before: entry.time)
-            try await work(before: entry.time)
-            advance(to: entry.time)
-            let member = Int(entry.owner)
-            try await act(population.take(of: member), population.members[member], places[member])
-            try await workNow()
-            heap.push(population.nextTime(of: member), entry.owner)
-        }
-        try await apply(others, &next, before: options.end)
-        try await finish()
-    }
-
     /// Applies events until the end.
     package mutating func run(_ events: [TimedEvent]) async throws {
         var next = 0
@@ -420,14 +312,24 @@ extension Simulation {
         try await finish()
     }
 
-    private mutating func finish() async throws {
+    mutating func finish() async throws {
         try await work(before: options.end)
         // Timelines live, and plans hold, until the end.
         advance(to: options.end)
         finishStacks()
+        report.widgets = widgets.count { $0.timeline >= 0 }
+        report.timelines = timelineByID.count
+        for (index, kind) in kinds.enumerated() {
+            report.kinds[index].timelines = kind.timelines.count { !timelines[Int($0)].isCollected }
+            report.kinds[index].lifeDays = kind.timelines.reduce(0) { sum, index in
+                let timeline = timelines[Int(index)]
+                let life = min(timeline.collectedAt ?? now, now) - max(timeline.begunAt, options.from)
+                return sum + max(0, life / .seconds(86_400))
+            }
+        }
     }
 
-    private mutating func apply(
+    mutating func apply(
         _ events: [TimedEvent], _ next: inout Int, before end: Timestamp
     ) async throws {
         while next < events.count, events[next].time < end {
@@ -435,168 +337,331 @@ extension Simulation {
             next += 1
         }
     }
+}
 
-    private func places(of member: Population.Member) -> Places {
-        var places = Places()
-        for placement in member.placements {
-            places.widgets.append(widgetByName[ScopedName(app: placement.app, name: placement.widget)] ?? -1)
-            places.kinds.append(kindsByApp[placement.app]?[placement.kind] ?? -1)
-        }
-        guard let first = member.stacked.first else { return places }
-        places.app = member.placements[first].app
-        places.stack = people.stack(
-            app: places.app, user: member.user, device: member.device, name: Population.stack)
-        return places
-    }
-
-    // MARK: Actions
-
-    private mutating func act(
-        _ action: Population.Action, _ member: Population.Member, _ places: Places
-    ) async throws {
-        let place = Int(action.place)
-        switch action.deed {
-        case .look: lookAtHomeScreen(member, places)
-        case .push: request(.push, member, place, places)
-        case .background: request(.background, member, place, places)
-        case .want: try await want(place, member, places)
-        }
-    }
-
-    private mutating func lookAtHomeScreen(_ member: Population.Member, _ places: Places) {
-        let top = places.stack.flatMap { self.top(of: $0) } ?? member.stacked.first.map { member.placements[$0].widget }
-        for place in places.widgets.indices
-        where !member.stacked.contains(place) || member.placements[place].widget == top {
-            see(place, member, places)
-        }
-    }
-
-    private mutating func see(_ place: Int, _ member: Population.Member, _ places: Places) {
-        guard places.widgets[place] >= 0 else { return }
-        let placement = member.placements[place]
-        note(FreshetEvent(app: placement.app, .view(widget: placement.widget)))
-        view(places.widgets[place])
-    }
-
-    /// Looks at the home screen for a widget, turns the stack to it if another one is on top, and uses the app at
-    /// times.
-    private mutating func want(_ place: Int, _ member: Population.Member, _ places: Places) async throws {
-        lookAtHomeScreen(member, places)
-        try await workNow()
-        let placement = member.placements[place]
-        if let stack = places.stack, member.stacked.contains(place) {
-            let isFound = top(of: stack).map { Text.equal($0, placement.widget) } ?? (place == member.stacked[0])
-            if isMeasuring {
-                counts.stacks.wanted += 1
-                counts.stacks.found += isFound ? 1 : 0
+extension Simulation {
+    /// Applies an event now.
+    mutating func applyEvent(_ event: FreshetEvent) {
+        if isMeasuring { report.events += 1 }
+        guard let kinds = kindsByApp[event.app] else { return countUnknown() }
+        switch event.change {
+        case .reload(let request): apply(request, kinds)
+        case .widget(let change):
+            let name = ScopedName(app: event.app, name: change.widget)
+            if case .placed(let placement) = change {
+                guard let kind = kinds[placement.kind] else { return countUnknown() }
+                let resolved = self.kinds[kind].definition.resolve(placement)
+                guard self.kinds[kind].definition.problem(with: resolved) == nil else { return countIgnored() }
+            } else if case .configured(_, let configuration) = change,
+                let record = widgetByName[name].map({ widgets[Int($0)].record }), let kind = kinds[record.kind],
+                self.kinds[kind].definition.problem(with: configuration, family: record.family) != nil
+            {
+                return countIgnored()
             }
-            if !isFound {
-                apply(
-                    FreshetEvent(
-                        app: places.app, user: member.user,
-                        .person(.turned(device: member.device, stack: Population.stack, widget: placement.widget))))
-                try await workNow()
-                see(place, member, places)
-                try await workNow()
+            let record = widgetByName[name].map { widgets[Int($0)].record }
+            let kind = record.flatMap { kinds[$0.kind] }
+            let completed = change.keepingDefaults(of: record, kind.flatMap { self.kinds[$0].definition.intent })
+            self.change([name], reason: change.reason, isPlaced: change.isPlacement) { [now] record in
+                WidgetRecord.apply(completed, at: now, to: record)
             }
+        case .view(let widget):
+            guard let widget = widgetByName[ScopedName(app: event.app, name: widget)],
+                widgets[Int(widget)].timeline >= 0
+            else { return countIgnored() }
+            view(widget)
+        case .device(.environment(let device, let environment, let isSignificant)):
+            let members = devices[ScopedName(app: event.app, name: device)].map { widgetsOfDevice[Int($0)] } ?? []
+            var request: ReloadRequest?
+            if isSignificant {
+                request = ReloadRequest(app: event.app, audience: .device(device), kinds: .all, reason: .environment)
+            }
+            let names = members.map { ScopedName(app: event.app, name: widgets[Int($0)].record.widget) }
+            change(names, reason: .environment, with: request) { [now] record in
+                WidgetRecord.apply(environment, at: now, to: record)
+            }
+        case .person, .interaction: applyPerson(event)
+        case .device(.registered), .device(.unregistered): break
         }
-        // Half of the views of content go on in the app, and some of those change it.
-        let draw = random.below(10)
-        guard draw < 5 else { return }
-        if places.stack != nil {
-            let interaction = DonatedInteraction(
-                kind: placement.kind, configuration: placement.configuration, device: member.device,
-                timeZone: member.environment.timeZone)
-            apply(FreshetEvent(app: placement.app, user: member.user, .interaction(interaction)))
-            try await workNow()
-        }
-        if draw < 2 { request(.foreground, member, place, places) }
     }
 
-    /// Requests a reload of all of the person's widgets with the kind of the one at `place`.
-    private mutating func request(
-        _ reason: ReloadReason, _ member: Population.Member, _ place: Int, _ places: Places
+    private mutating func countUnknown() { if isMeasuring { report.unknownEvents += 1 } }
+    private mutating func countIgnored() { if isMeasuring { report.ignoredEvents += 1 } }
+
+    // MARK: Requests
+
+    private mutating func apply(_ request: ReloadRequest, _ kinds: [String: Int]) {
+        var scope: [Int]?
+        if case .kinds(let names) = request.kinds {
+            let known = names.compactMap { kinds[$0] }
+            guard known.count == names.count else { return countUnknown() }
+            scope = known
+        }
+        guard request.audience != .everyone else {
+            return applyToEveryone(request, scope ?? kinds.values.sorted())
+        }
+        for timeline in audience(of: request, scope) { self.request(request.reason, timeline) }
+    }
+
+    /// The timelines of an audience, each once, in order.
+    private func audience(of request: ReloadRequest, _ scope: [Int]?) -> [Int32] {
+        let members: [Int32]
+        switch request.audience {
+        case .user(let id): members = users[ScopedName(app: request.app, name: id)].map { widgetsOfUser[Int($0)] } ?? []
+        case .device(let id):
+            members = devices[ScopedName(app: request.app, name: id)].map { widgetsOfDevice[Int($0)] } ?? []
+        case .widget(let id): members = widgetByName[ScopedName(app: request.app, name: id)].map { [$0] } ?? []
+        case .everyone: members = []
+        }
+        var found: Set<Int32> = []
+        for widget in members {
+            let timeline = widgets[Int(widget)].timeline
+            guard timeline >= 0, matches(timeline, scope, request.matching) else { continue }
+            found.insert(timeline)
+        }
+        return found.sorted()
+    }
+
+    private func matches(_ timeline: Int32, _ scope: [Int]?, _ matching: WidgetConfiguration?) -> Bool {
+        let target = timelines[Int(timeline)].target
+        guard scope?.contains(target.kind) ?? true else { return false }
+        return matching.map { target.identity.configuration.contains($0) } ?? true
+    }
+
+    private mutating func applyToEveryone(_ request: ReloadRequest, _ scope: [Int]) {
+        guard let matching = request.matching else {
+            for kind in scope { bump(kind, request.reason) }
+            return
+        }
+        for kind in scope {
+            for timeline in kinds[kind].timelines
+            where !timelines[Int(timeline)].isCollected && matches(timeline, nil, matching) {
+                var mark = ReloadMark(request.reason)
+                mark.lane = .bulk
+                apply(mark, to: timeline, isSweepOfEveryone: true)
+            }
+        }
+    }
+
+    /// Requests a reload of a kind for everyone, by starting a new generation.
+    mutating func bump(_ kind: Int, _ reason: ReloadReason) {
+        kinds[kind].generations.current += 1
+        let generation = kinds[kind].generations.current
+        if reason.urgency > .budgeted { kinds[kind].generations.free = generation }
+        if reason.urgency > .free { kinds[kind].generations.forced = generation }
+        kinds[kind].reason = reason
+        for timeline in kinds[kind].timelines { notePending(timeline) }
+        requireSweep(of: kind)
+    }
+
+    /// Requests a reload of one timeline.
+    mutating func request(_ reason: ReloadReason, _ timeline: Int32) {
+        apply(ReloadMark(reason), to: timeline)
+        noteRequest(timeline)
+    }
+
+    private mutating func notePending(_ timeline: Int32) {
+        if timelines[Int(timeline)].pendingSince == nil { timelines[Int(timeline)].pendingSince = now }
+    }
+
+    private mutating func apply(_ mark: ReloadMark, to timeline: Int32, isSweepOfEveryone: Bool = false) {
+        let index = Int(timeline)
+        // A tombstone may have been published, so the next content counts as changed.
+        if mark.revival != nil, timelines[index].record.state.isOrphaned { timelines[index].hash = nil }
+        if mark.events > 0 { notePending(timeline) }
+        let isAnew = timelines[index].record.apply(
+            mark, kinds[timelines[index].kind].generations, isSweepOfEveryone: isSweepOfEveryone, at: now)
+        if isAnew { appoint(timeline) }
+    }
+
+    /// Records and counts whether a request that is not due now is merged or deferred.
+    private mutating func noteRequest(_ timeline: Int32) {
+        let index = Int(timeline)
+        let kind = timelines[index].kind
+        if isMeasuring { report.kinds[kind].requests += 1 }
+        let decision = timelines[index].record.state.decision(
+            onRequests: 1, listedAt: timelines[index].record.listedAt,
+            renderedAt: timelines[index].record.renderedAt, kinds[kind].rules, at: now)
+        guard let (decision, rule) = decision else { return }
+        record(timeline, decision, rule, timelines[index].record.reason)
+        guard isMeasuring else { return }
+        if decision == .merged { report.kinds[kind].merged += 1 }
+        if decision == .deferred { report.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
+    }
+
+    // MARK: Views
+
+    /// Counts a view of a widget that shows a timeline.
+    mutating func view(_ widget: Int32) {
+        let timeline = widgets[Int(widget)].timeline
+        guard timeline >= 0 else { return }
+        if isMeasuring { countView(Int(timeline)) }
+        guard timelines[Int(timeline)].record.isChanged(byViewAt: now) else { return }
+        var mark = ReloadMark()
+        mark.view = now
+        apply(mark, to: timeline)
+    }
+
+    // Rows are read in place: a copy of one costs more than the count.
+    private mutating func countView(_ index: Int) {
+        let kind = timelines[index].kind
+        report.kinds[kind].views += 1
+        guard let renderedAt = timelines[index].record.renderedAt else {
+            report.kinds[kind].emptyViews += 1
+            return
+        }
+        report.kinds[kind].ages.add(seconds(since: renderedAt))
+        if let since = timelines[index].staleSince(now) {
+            report.kinds[kind].staleViews += 1
+            report.kinds[kind].staleness.add(seconds(since: since))
+        } else {
+            report.kinds[kind].staleness.add(0)
+        }
+        if let publishedAt = timelines[index].publishedAt {
+            report.kinds[kind].publicationAges.add(seconds(since: publishedAt))
+        }
+        let id = timelines[index].target.id
+        if let time = latest(of: options.publications, id) {
+            report.kinds[kind].realPublicationAges.add(seconds(since: time))
+        }
+        if let time = latest(of: options.realFetches, id) { report.kinds[kind].realAges.add(seconds(since: time)) }
+    }
+
+    /// The latest of a timeline's times until now.
+    private func latest(of times: [TimelineID: [Timestamp]], _ timeline: TimelineID) -> Timestamp? {
+        times.isEmpty ? nil : times[timeline]?.last { $0 <= now }
+    }
+
+    private func seconds(since time: Timestamp) -> Int { Int((now.microseconds - time.microseconds) / 1_000_000) }
+
+    // MARK: Widgets
+
+    /// Changes widgets as one transaction of ingest does, with a request that the event also makes.
+    ///
+    /// - Parameters:
+    ///   - reason: of the reload of a timeline that a widget starts to show.
+    ///   - change: makes the outcome from a widget's present record.
+    private mutating func change(
+        _ names: [ScopedName], reason: ReloadReason, isPlaced: Bool = false, with request: ReloadRequest? = nil,
+        _ change: (WidgetRecord?) -> WidgetOutcome
     ) {
-        note(member.reload(reason, place))
-        if isMeasuring { counts.events += 1 }
-        let kind = places.kinds[place]
-        var last: Int32 = -1
-        while true {
-            // The next timeline in order, of few.
-            var next = Int32.max
-            for (widget, other) in zip(places.widgets, places.kinds) where other == kind && widget >= 0 {
-                let timeline = widgets[Int(widget)].timeline
-                if timeline > last, timeline < next { next = timeline }
-            }
-            guard next < .max else { return }
-            self.request(reason, next)
-            last = next
+        var marks: [Int32: ReloadMark] = [:]
+        var departed: [Int32] = []
+        for name in names {
+            let record = widgetByName[name].map { widgets[Int($0)].record }
+            let outcome = change(record)
+            apply(outcome, to: name, reason, isPlaced: isPlaced, &marks, &departed)
+        }
+        var requested: [Int32] = []
+        if let request {
+            requested = audience(of: request, nil)
+            for timeline in requested { marks[timeline, default: ReloadMark()].add(request.reason) }
+        }
+        for timeline in departed where marks[timeline] == nil { marks[timeline] = ReloadMark() }
+        for (timeline, mark) in marks.sorted(by: { $0.key < $1.key }) { apply(mark, to: timeline) }
+        for timeline in requested { noteRequest(timeline) }
+        for timeline in departed.sorted()
+        where timelines[Int(timeline)].widgets == 0 && !timelines[Int(timeline)].record.state.isOrphaned {
+            let kind = timelines[Int(timeline)].kind
+            if timelines[Int(timeline)].record.orphan(kinds[kind].generations, at: now) { appoint(timeline) }
         }
     }
 
-    private mutating func apply(_ event: FreshetEvent) {
-        note(event)
-        applyEvent(event)
-    }
-
-    private mutating func note(_ event: @autoclosure () -> FreshetEvent) {
-        if options.keepsEvents { counts.applied.append((now, event())) }
-    }
-
-    // MARK: Services
-
-    private mutating func reloadEveryone(_ services: inout ServiceReloads, before end: Timestamp) async throws {
-        while services.next(from: options.begin) < end {
-            let time = services.next(from: options.begin)
-            let kind = services.take()
-            let isShared = kinds[kind].definition.sharing == .shared
-            // Of kinds with content for one person each, everyone is reloaded seldom.
-            guard isShared || services.random.chance(0.02) else { continue }
-            try await work(before: time)
-            advance(to: time)
-            apply(
-                FreshetEvent(
-                    ReloadRequest(
-                        app: kinds[kind].app, audience: .everyone, kinds: .kinds([kinds[kind].definition.name]),
-                        reason: .push)))
-            try await workNow()
+    private mutating func apply(
+        _ outcome: WidgetOutcome, to name: ScopedName, _ reason: ReloadReason, isPlaced: Bool,
+        _ marks: inout [Int32: ReloadMark], _ departed: inout [Int32]
+    ) {
+        let known = widgetByName[name]
+        let old = known.map { widgets[Int($0)].record }
+        guard let record = outcome.record else { return countIgnored() }
+        let widget = known ?? Int32(widgets.count)
+        if known == nil {
+            widgets.append(SimulatedWidget(record: record))
+            widgetByName[name] = widget
         }
+        widgets[Int(widget)].record = record
+        let oldTimeline = widgets[Int(widget)].timeline
+        var timeline: Int32 = -1
+        if !record.removed, let kind = kindsByApp[name.app]?[record.kind] {
+            timeline = place(record, kind, reason, isPlaced: isPlaced, from: oldTimeline, &marks)
+        }
+        move(widget, to: timeline, name.app)
+        if oldTimeline >= 0, oldTimeline != timeline { departed.append(oldTimeline) }
+        // A widget that is given to another user leaves its stack as well.
+        if let old, !old.removed, record.removed || !Text.equal(record.user, old.user) { forget(old) }
+        people.replan(app: name.app, user: record.user, by: now)
+    }
+
+    /// Finds or creates the timeline of a widget, and returns its index. Marks a stale timeline as revived.
+    private mutating func place(
+        _ record: WidgetRecord, _ kind: Int, _ reason: ReloadReason, isPlaced: Bool, from old: Int32,
+        _ marks: inout [Int32: ReloadMark]
+    ) -> Int32 {
+        let identity = kinds[kind].definition.resolve(record.placement).identity
+        let id = identity.id
+        guard let found = timelineByID[id] else {
+            let timeline = Int32(timelines.count)
+            let target = SimulatedTarget(id: id, identity: identity, kind: kind, definition: kinds[kind].definition)
+            var row = SimulatedTimeline(
+                target: target,
+                record: ReloadRecord(placedAt: now, kinds[kind].generations, reason: reason),
+                begunAt: now)
+            row.pendingSince = now
+            timelines.append(row)
+            timelineByID[id] = timeline
+            kinds[kind].timelines.append(timeline)
+            appoint(timeline)
+            return timeline
+        }
+        if isPlaced || found != old, timelines[Int(found)].record.isStale(at: now) {
+            marks[found, default: ReloadMark()].revival = reason
+        }
+        return found
+    }
+
+    /// Moves a widget to a timeline, -1 for none, and updates the counts and lists of widgets.
+    private mutating func move(_ widget: Int32, to timeline: Int32, _ app: String) {
+        let index = Int(widget)
+        let old = widgets[index]
+        if old.timeline >= 0 { timelines[Int(old.timeline)].widgets -= 1 }
+        if timeline >= 0 { timelines[Int(timeline)].widgets += 1 }
+        widgets[index].timeline = timeline
+        if old.user >= 0 { widgetsOfUser[Int(old.user)].removeAll { $0 == widget } }
+        if old.device >= 0 { widgetsOfDevice[Int(old.device)].removeAll { $0 == widget } }
+        widgets[index].user = -1
+        widgets[index].device = -1
+        guard timeline >= 0 else { return }
+        let user = ScopedName(app: app, name: old.record.user)
+        let device = ScopedName(app: app, name: old.record.device)
+        if users[user] == nil { widgetsOfUser.append([]) }
+        let userIndex = users[user] ?? Int32(widgetsOfUser.count - 1)
+        users[user] = userIndex
+        if devices[device] == nil { widgetsOfDevice.append([]) }
+        let deviceIndex = devices[device] ?? Int32(widgetsOfDevice.count - 1)
+        devices[device] = deviceIndex
+        widgetsOfUser[Int(userIndex)].append(widget)
+        widgetsOfDevice[Int(deviceIndex)].append(widget)
+        widgets[index].user = userIndex
+        widgets[index].device = deviceIndex
     }
 }
 
-extension Population.Member {
-    /// Event that reloads all of the person's widgets with the kind of the one at `place`.
-    fileprivate func reload(_ reason: ReloadReason, _ place: Int) -> FreshetEvent {
-        let placement = placements[place]
-        return FreshetEvent(
-            ReloadRequest(app: placement.app, audience: .user(user), kinds: .kinds([placement.kind]), reason: reason))
-    }
+extension WidgetChange {
+    fileprivate var isPlacement: Bool { if case .placed = self { true } else { false } }
 }
 
-/// Times at which services reload everyone: of each kind about every six hours.
-private struct ServiceReloads {
-    private let kinds: Int
-    private var number = 0
-    private var jitter: Int
-    fileprivate var random: SeededGenerator
-
-    init(kinds: Int, seed: UInt64) {
-        self.kinds = max(1, kinds)
-        random = SeededGenerator(seed: seed, stream: -2)
-        jitter = random.below(3_600_000_000)
+extension WidgetConfiguration {
+    /// Whether all members of another one are in it, as PostgreSQL's `@>` finds.
+    fileprivate func contains(_ other: WidgetConfiguration) -> Bool {
+        other.isEmpty || Self.contains(value, other.value)
     }
 
-    func next(from begin: Timestamp) -> Timestamp {
-        let step = Int64(21_600_000_000 / kinds)
-        return Timestamp(microseconds: begin.microseconds + Int64(number + 1) * step + Int64(jitter % Int(step)))
-    }
-
-    /// The kind whose turn it is.
-    mutating func take() -> Int {
-        defer {
-            number += 1
-            jitter = random.below(3_600_000_000)
+    private static func contains(_ left: JSONValue, _ right: JSONValue) -> Bool {
+        switch (left, right) {
+        case (.object(let left), .object(let right)):
+            right.members.allSatisfy { member in left[member.key].map { contains($0, member.value) } ?? false }
+        case (.array(let left), .array(let right)):
+            right.allSatisfy { element in left.contains { contains($0, element) } }
+        default: left == right
         }
-        return number % kinds
     }
 }

@@ -19,50 +19,42 @@ package enum HabitPopulation: String, CaseIterable, Sendable {
     }
 }
 
-/// A person with a stack of widgets who views them by habit, and sometimes without.
-package struct SyntheticPerson: Sendable {
-    package struct View: Sendable {
-        /// From a Monday, whose number is 0.
-        package let day: Int
-        /// Of the day.
-        package let minute: Int
-        /// Position in the stack.
-        package let widget: Int
+/// A view of a widget in a stack by a synthetic person.
+package struct SyntheticView: Sendable {
+    /// From a Monday, whose number is 0.
+    package let day: Int
+    /// Of the day.
+    package let minute: Int
+    /// Position in the stack.
+    package let widget: Int
 
-        /// The half hour, with day 0 on a certain Monday.
-        package var halfHour: HalfHour {
-            let minute = (20_003 + day) * 1_440 + minute + 15
-            return HalfHour(day: minute / 1_440, index: minute % 1_440 / 30)
-        }
+    /// The half hour, with day 0 on a certain Monday.
+    package var halfHour: HalfHour {
+        let minute = (20_003 + day) * 1_440 + minute + 15
+        return HalfHour(day: minute / 1_440, index: minute % 1_440 / 30)
     }
+}
 
-    private struct Habit {
-        var widget: Int
-        var weekdays: ClosedRange<Int>
-        /// Usual minute of the day, and its spread.
-        var minute: Int
-        var spread: Int
-        var probability: Double
-    }
+private struct Habit {
+    var widget: Int
+    var weekdays: ClosedRange<Int>
+    /// Usual minute of the day, and its spread.
+    var minute: Int
+    var spread: Int
+    var probability: Double
+}
 
-    package static let days = 84
-
-    package let population: HabitPopulation
-    /// In the order of their time.
-    package let views: [View]
-
-    package init(
-        _ population: HabitPopulation, days: Int = Self.days, random: inout some RandomNumberGenerator
-    ) {
-        self.population = population
-        var stack = Array(0..<population.widgets)
+extension HabitPopulation {
+    /// Views of a person who looks at a stack of widgets by habit, and sometimes without, in the order of their time.
+    package func views(days: Int = 84, random: inout some RandomNumberGenerator) -> [SyntheticView] {
+        var stack = Array(0..<widgets)
         stack.shuffle(using: &random)
-        let before = Self.habits(of: population, stack, &random)
+        let before = habits(of: stack, &random)
         stack.shuffle(using: &random)
-        let after = population == .changing ? Self.habits(of: population, stack, &random) : before
+        let after = self == .changing ? habits(of: stack, &random) : before
         // Widgets that are looked at without a habit, the more the earlier in the list.
         let favourites = stack.enumerated().flatMap { [Int](repeating: $0.element, count: 8 >> min($0.offset, 3)) }
-        var views: [(day: Int, minute: Int, widget: Int)] = []
+        var views: [SyntheticView] = []
         for day in 0..<days {
             // Day 0 is a Monday.
             for habit in day < days / 2 ? before : after
@@ -70,20 +62,18 @@ package struct SyntheticPerson: Sendable {
                 let spread = (0..<3).reduce(0) { sum, _ in
                     sum + Int.random(in: -habit.spread...habit.spread, using: &random)
                 }
-                views.append((day, habit.minute + spread / 2, habit.widget))
+                views.append(SyntheticView(day: day, minute: habit.minute + spread / 2, widget: habit.widget))
             }
-            for _ in 0..<Self.count(population.noise, &random) {
+            for _ in 0..<Self.count(noise, &random) {
                 let minute = Int.random(in: 420..<1_380, using: &random)
-                views.append((day, minute, favourites.randomElement(using: &random) ?? 0))
+                let widget = favourites.randomElement(using: &random) ?? 0
+                views.append(SyntheticView(day: day, minute: minute, widget: widget))
             }
         }
-        views.sort { ($0.day, $0.minute, $0.widget) < ($1.day, $1.minute, $1.widget) }
-        self.views = views.map { View(day: $0.day, minute: $0.minute, widget: $0.widget) }
+        return views.sorted { ($0.day, $0.minute, $0.widget) < ($1.day, $1.minute, $1.widget) }
     }
 
-    private static func habits(
-        of population: HabitPopulation, _ stack: [Int], _ random: inout some RandomNumberGenerator
-    ) -> [Habit] {
+    private func habits(of stack: [Int], _ random: inout some RandomNumberGenerator) -> [Habit] {
         /// A habit of the n-th widget at about an hour, which differs by person.
         func habit(
             _ number: Int, _ weekdays: ClosedRange<Int>, hour: Double, spread: Int, _ probability: ClosedRange<Double>
@@ -93,7 +83,7 @@ package struct SyntheticPerson: Sendable {
                 minute: Int(hour * 60) + Int.random(in: -60...60, using: &random), spread: spread,
                 probability: Double.random(in: probability, using: &random))
         }
-        switch population {
+        switch self {
         case .weekdays, .changing:
             return [
                 habit(0, 0...4, hour: 8, spread: 10, 0.7...0.95), habit(1, 0...4, hour: 12, spread: 15, 0.6...0.95),

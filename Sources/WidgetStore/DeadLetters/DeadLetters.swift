@@ -422,21 +422,9 @@ private let deadLettersToReplaySQL = """
     FOR UPDATE OF d
     """
 
-package struct RepeatedFailure: Hashable, Sendable {
-    package var id: Int64
-    package var app: String?
-    package var code: String
-    package var error: String
-    package var pointer: String?
-
-    package init(id: Int64, app: String?, code: String, error: String, pointer: String?) {
-        (self.id, self.app, self.code, self.error, self.pointer) = (id, app, code, error, pointer)
-    }
-}
-
-private let replayDeadLettersInput = InputColumns<RepeatedFailure>([
-    .init("id") { $0.id }, .init("app") { $0.app }, .init("code") { $0.code },
-    .init("cause") { DeadLetterCause(code: $0.code) }, .init("error") { $0.error }, .init("pointer") { $0.pointer },
+private let replayDeadLettersInput = InputColumns<StoredDeadLetter>([
+    .init("id") { $0.id }, .init("app") { $0.letter.app }, .init("code") { $0.letter.code },
+    .init("cause") { $0.letter.cause }, .init("error") { $0.letter.error }, .init("pointer") { $0.letter.pointer },
 ])
 
 private let deadLettersFailedAgainSQL = """
@@ -469,7 +457,7 @@ private let deleteOldDeadLettersSQL = """
     ), deleted AS (
         DELETE FROM dead_letter d WHERE d.id = ANY (ARRAY(SELECT o.id FROM old o)) RETURNING 1
     )
-    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.done_at", in: "old o"))
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(nextPlace(after: "o.done_at", in: "old o"))
     """
 
 extension PostgresStatement where Self == Statements {
@@ -501,8 +489,8 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Records the new errors of locked dead letters that failed again and keep waiting.
-    package static func deadLettersFailedAgain(_ failures: [RepeatedFailure]) -> PostgresQuery<Void> {
+    /// Records the errors of locked dead letters that failed again and keep waiting, with the apps that they name now.
+    package static func deadLettersFailedAgain(_ failures: [StoredDeadLetter]) -> PostgresQuery<Void> {
         PostgresQuery(deadLettersFailedAgainSQL, binding: replayDeadLettersInput.parameters(failures))
     }
 
@@ -528,7 +516,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Time since the first dead letter was settled or forwarded that is still stored.
     package static func oldestDoneDeadLetter() -> PostgresQuery<Duration> {
-        OldRows.oldest(doneAt, in: "dead_letter d WHERE \(doneAt) IS NOT NULL")
+        ageOfOldest(doneAt, in: "dead_letter d WHERE \(doneAt) IS NOT NULL")
     }
 
     /// Deletes a chunk of the dead letters that were settled or forwarded before the retention time, oldest first.
@@ -539,7 +527,7 @@ extension PostgresStatement where Self == Statements {
         -> PostgresQuery<DeletedChunk>
     {
         PostgresQuery(deleteOldDeadLettersSQL, retention.wholeMilliseconds, place, limit) { row in
-            try DeletedChunk(row)
+            try row.deletedChunk()
         }
     }
 }

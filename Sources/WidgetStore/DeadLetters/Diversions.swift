@@ -2,7 +2,7 @@ import JSON
 package import PostgresClient
 package import WidgetModel
 
-/// Failed events of an app, to be counted.
+/// Failed events of an app: those to be counted, or those of the window so far.
 package struct FailureCount: Hashable, Sendable {
     /// App id of the events that no app can be charged with.
     package static let nameless: Int32 = 0
@@ -14,22 +14,16 @@ package struct FailureCount: Hashable, Sendable {
     package var letters: Int64
     /// Number of all events.
     package var events: Int64
+    /// Whether the window's are over the limit, and whether this count began the diversion.
+    package var isOver: Bool
+    package var isDiverted: Bool
 
-    package init(appID: Int32, topic: String, letters: Int64, events: Int64) {
+    package init(
+        appID: Int32, topic: String, letters: Int64, events: Int64, isOver: Bool = false, isDiverted: Bool = false
+    ) {
         (self.appID, self.topic, self.letters, self.events) = (appID, topic, letters, events)
+        (self.isOver, self.isDiverted) = (isOver, isDiverted)
     }
-}
-
-package struct FailureTotals: Hashable, Sendable {
-    package let appID: Int32
-    /// Topic of the count.
-    package let topic: String
-    /// Failed events, and all events, of the window so far.
-    package let letters: Int64
-    package let events: Int64
-    package let isOver: Bool
-    /// Whether this count began the diversion.
-    package let isDiverted: Bool
 }
 
 private let input = InputColumns<FailureCount>([
@@ -149,13 +143,13 @@ extension PostgresStatement where Self == Statements {
 
     /// Counts failed events of the current window, and begins the diversion of every app that is over its limit.
     package static func countFailures(_ counts: [FailureCount], limits: DeadLetterLimits) -> PostgresQuery<
-        FailureTotals
+        FailureCount
     > {
         PostgresQuery(
             countFailuresSQL,
             binding: input.parameters(counts, limits.window.wholeMilliseconds, limits.letters, limits.share)
         ) { row in
-            try FailureTotals(
+            try FailureCount(
                 appID: row.value("app_id"), topic: row.value("topic"), letters: row.value("letters"),
                 events: row.value("events"), isOver: row.value("is_over"), isDiverted: row.value("is_diverted"))
         }

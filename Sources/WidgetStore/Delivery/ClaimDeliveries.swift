@@ -29,34 +29,16 @@ package struct DueDevice: Sendable {
 
     package enum Channel: Sendable {
         case apns(token: DeviceTokenKeys.Sealed, APNsAddress.Environment, topic: String)
-        case webhook(WebhookState)
-    }
-
-    package enum WebhookState: Sendable {
-        case works
-        /// Its last request was not accepted.
-        case fails
-        /// It has failed for so long that nothing is sent any more.
-        case isDisabled
+        case webhook
+        /// A webhook that did not accept its last request.
+        case failingWebhook
+        /// A webhook that has failed for so long that nothing is sent any more.
+        case disabledWebhook
     }
 }
 
 /// A leased list with the devices that are still to be notified.
-package struct LeasedDelivery: Sendable {
-    package typealias Row = (hold: ListHold, appID: Int32, device: DueDevice?)
-
-    package let hold: ListHold
-    package let appID: Int32
-    package let devices: [DueDevice]
-
-    /// - Parameter rows: of one claim, which leases one list; nil without any.
-    package init?(_ rows: [Row]) {
-        guard let first = rows.first else { return nil }
-        hold = first.hold
-        appID = first.appID
-        devices = rows.compactMap(\.device)
-    }
-}
+package typealias LeasedDelivery = (hold: ListHold, appID: Int32, devices: [DueDevice])
 
 extension DueDevice {
     /// Environment and topic of its pushes; nil with a webhook.
@@ -113,10 +95,12 @@ private let widgetsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Leases the list that is due for the longest time; see ``LeasedDelivery``.
+    /// Leases the list that is due for the longest time, with one of its devices in each row; nil for a list without any.
     ///
     /// - Parameter apps: apps whose lists are left out.
-    package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<LeasedDelivery.Row> {
+    package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<
+        (hold: ListHold, appID: Int32, device: DueDevice?)
+    > {
         PostgresQuery(claimSQL, lease.wholeMilliseconds, PostgresArray(apps), APNsAnswer.badDeviceToken) { row in
             let list = try ListHold(id: row.value("list"), lease: row.value("lease"))
             let app: Int32 = try row.value("list_app")
@@ -127,9 +111,9 @@ extension PostgresStatement where Self == Statements {
                     token: DeviceTokenKeys.Sealed(keyID: row.value("token_key"), bytes: row.value("token")),
                     APNsAddress.Environment(stored: row.value("environment")), topic: row.value("topic"))
             } else if try row.value("disabled") {
-                channel = .webhook(.isDisabled)
+                channel = .disabledWebhook
             } else {
-                channel = .webhook(try row.value("fails") ? .fails : .works)
+                channel = try row.value("fails") ? .failingWebhook : .webhook
             }
             let device = try DueDevice(
                 id: id, list: list, dueAt: row.value("due_at"), appID: row.value("app_id"), app: row.value("app"),
@@ -164,6 +148,18 @@ extension PostgresStatement where Self == Statements {
                        SELECT d.ready_at FROM delivery d ORDER BY d.ready_at LIMIT 1)), 0), 0)::float8 AS lists
             """
         ) { row in try (changes: row.value("changes"), lists: row.value("lists")) }
+    }
+}
+
+extension WidgetStore {
+    /// Leases the list of devices that is due for the longest time; nil without any.
+    ///
+    /// - Parameter apps: apps whose lists are left out.
+    package func claimDelivery(
+        lease: Duration, except apps: [Int32]
+    ) async throws(PostgresError) -> LeasedDelivery? {
+        let rows = try await query(.claimDelivery(lease: lease, except: apps))
+        return rows.first.map { ($0.hold, $0.appID, rows.compactMap(\.device)) }
     }
 }
 
@@ -336,7 +332,7 @@ private let noteSQL = """
         FROM unnest($1::int8[]) i (id) WHERE t.id = i.id AND t.id = ANY ($1::int8[])
         RETURNING t.id, t.kind_id, t.user_id, t.content_revision AS revision, t.content_revision,
             \(ReloadReason.push.rawValue)::int2 AS reason
-    ), \(DeliveryChanges.noted(of: "stored"))
+    ), \(notedDeliveryChanges(of: "stored"))
     SELECT count(*) AS changed FROM stored
     """
 

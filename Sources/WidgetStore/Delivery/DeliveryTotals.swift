@@ -34,17 +34,15 @@ func objective(of kind: String, after parameter: Int) -> String {
     """
 }
 
-/// Numbers of durations by power of two of milliseconds.
-package struct LatencyClasses: Hashable, Sendable {
-    package let counts: [Int64]
-
-    /// A quantile, interpolated within a power of two; nil: there are none.
-    package func quantile(_ quantile: Double) -> Duration? {
-        let total = counts.reduce(0, +)
+extension [Int64] {
+    /// A quantile of durations whose numbers by power of two of milliseconds these are, interpolated within a power of two;
+    /// nil: there are none.
+    package func latencyQuantile(_ quantile: Double) -> Duration? {
+        let total = reduce(0, +)
         guard total > 0 else { return nil }
         let rank = quantile * Double(total)
         var below = 0.0
-        for (index, count) in counts.enumerated() where count > 0 {
+        for (index, count) in enumerated() where count > 0 {
             let here = Double(count)
             if below + here >= rank {
                 let low = index == 0 ? 0 : Double(1 << index)
@@ -52,7 +50,7 @@ package struct LatencyClasses: Hashable, Sendable {
             }
             below += here
         }
-        return .milliseconds(Int64(1) << Int64(counts.count))
+        return .milliseconds(Int64(1) << Int64(count))
     }
 }
 
@@ -72,10 +70,10 @@ package struct DeliveryTotals: Hashable, Sendable {
     package let due: Int64
     /// Those that the device has fetched within the objective.
     package let inTime: Int64
-    /// Times from the change to the fetch.
-    package let latencies: LatencyClasses
+    /// Times from the change to the fetch, as ``Swift/Array/latencyQuantile(_:)`` reads them.
+    package let latencies: [Int64]
     /// Times from the push to the fetch.
-    package let pushLatencies: LatencyClasses
+    package let pushLatencies: [Int64]
 
     /// Changes that the device has not fetched.
     package var notFetched: Int64 { max(0, changes - fetched) }
@@ -197,8 +195,8 @@ extension PostgresStatement where Self == Statements {
 
 extension PostgresRow {
     /// Numbers of latencies by class, separated by commas.
-    fileprivate func latencies(_ name: StaticString) throws(PostgresError) -> LatencyClasses {
+    fileprivate func latencies(_ name: StaticString) throws(PostgresError) -> [Int64] {
         let text: String = try optional(name) ?? ""
-        return LatencyClasses(counts: text.split(separator: ",").compactMap { Int64($0) })
+        return text.split(separator: ",").compactMap { Int64($0) }
     }
 }

@@ -1,17 +1,9 @@
 package import PostgresClient
 import WidgetModel
 
-/// Result of marking the devices of a change.
-package struct MarkedDevices: Sendable {
-    /// Number of widgets looked at.
-    package let widgets: Int64
-    /// Number of devices marked.
-    package let devices: Int64
-    /// App of the change; nil: there was none.
-    package let app: Int32?
-    /// Whether the change has to wait until lists of its app are done.
-    package let isHeldUp: Bool
-}
+/// Result of marking the devices of a change: their number, the app of the change (nil: there was none), and whether the
+/// change has to wait until lists of its app are done.
+package typealias MarkedDevices = (devices: Int64, app: Int32?, isHeldUp: Bool)
 
 /// Most devices in a list.
 let deliveryListLimit = 500
@@ -131,7 +123,7 @@ private func markSQL(change: String, widgets: String, room: String = "true", adv
         FROM change n, (SELECT app_id, id FROM shown ORDER BY app_id DESC, id DESC LIMIT 1) l
         WHERE c.id = n.id AND (SELECT count(*) FROM shown) >= $1::int8
     )
-    SELECT (SELECT count(*) FROM shown) AS widgets, (SELECT count(*) FROM locked) AS devices,
+    SELECT (SELECT count(*) FROM locked) AS devices,
            (SELECT app_id FROM change) AS app, NOT (SELECT is_free FROM room) AS held_up
     """
 }
@@ -181,8 +173,6 @@ extension PostgresStatement where Self == Statements {
 
 extension PostgresRow {
     fileprivate func marked() throws(PostgresError) -> MarkedDevices {
-        try MarkedDevices(
-            widgets: value("widgets"), devices: value("devices"), app: optional("app"),
-            isHeldUp: optional("held_up") ?? false)
+        try (devices: value("devices"), app: optional("app"), isHeldUp: optional("held_up") ?? false)
     }
 }

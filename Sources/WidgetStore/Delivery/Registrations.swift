@@ -160,7 +160,7 @@ extension PostgresStatement where Self == Statements {
     /// server's lock table.
     package static func lockTokens(of writes: [RegistrationWrite]) -> PostgresQuery<Void> {
         let tokens = writes.compactMap { write in
-            write.address.map { "\(write.appID) \(Hex.text(DeviceTokenKeys.digest(of: $0.token)))" }
+            write.address.map { "\(write.appID) \(String(hexadecimal: DeviceTokenKeys.digest(of: $0.token)))" }
         }
         return PostgresQuery(
             """
@@ -226,19 +226,7 @@ package struct Registration: Sendable {
     package let pushes: Int64
     package let answeredPushes: Int64
     /// Times from a push to the fetch of a changed timeline, of the last ones, the latest first.
-    package let pushLatencies: [PushLatency]
-
-    package struct PushLatency: Hashable, Sendable {
-        package let kind: String
-        package let time: Duration
-
-        /// Reads milliseconds and the name of a kind, separated by a space.
-        fileprivate init?(stored line: Substring) {
-            let parts = line.split(separator: " ", maxSplits: 1)
-            guard parts.count == 2, let milliseconds = Int64(parts[0]) else { return nil }
-            (kind, time) = (String(parts[1]), .milliseconds(milliseconds))
-        }
-    }
+    package let pushLatencies: [(kind: String, time: Duration)]
 
     /// Most times in ``pushLatencies``.
     static let latencyLimit = 40
@@ -253,25 +241,22 @@ package struct Registration: Sendable {
 
     private func quantiles(_ kind: String? = nil) -> [JSONObject.Member] {
         [("p50Milliseconds", 0.5), ("p99Milliseconds", 0.99)].map { name, quantile in
-            JSONObject.Member(
-                key: name, value: pushLatency(quantile, kind: kind).map { .count($0.wholeMilliseconds) } ?? .null)
+            (name, .count(pushLatency(quantile, kind: kind)?.wholeMilliseconds))
         }
     }
 
     private var kindsJSON: JSONValue {
         .array(
-            Set(pushLatencies.map(\.kind)).sorted().map { kind in
-                .object(
-                    JSONObject(
-                        [
-                            .init(key: "kind", value: .string(kind)),
-                            .init(key: "fetches", value: .count(pushLatencies.count { $0.kind == kind })),
-                        ] + quantiles(kind)))
+            Set(pushLatencies.map(\.kind)).sorted().map { kind -> JSONValue in
+                let object: JSONObject = [
+                    "kind": .string(kind), "fetches": .count(pushLatencies.count { $0.kind == kind }),
+                ]
+                return .object(JSONObject(object.members + quantiles(kind)))
             })
     }
 
     package var json: JSONValue {
-        let object: JSONObject = [
+        var object: JSONObject = [
             "device": .string(device), "channel": .string(channel), "environment": .text(environment),
             "topic": .text(topic), "registeredAt": .time(registeredAt), "waiting": .count(waiting),
             "nextAt": nextAt.map(JSONValue.time) ?? .null, "triedAt": triedAt.map(JSONValue.time) ?? .null,
@@ -280,8 +265,8 @@ package struct Registration: Sendable {
             "fetchedAt": fetchedAt.map(JSONValue.time) ?? .null,
             "pushes": .count(pushes), "answeredPushes": .count(answeredPushes), "kinds": kindsJSON,
         ]
-        let revision = fetchedRevision.map { [JSONObject.Member(key: "fetchedRevision", value: .count($0))] } ?? []
-        return .object(JSONObject(object.members + revision + quantiles()))
+        object["fetchedRevision"] = fetchedRevision.map { .count($0) }
+        return .object(JSONObject(object.members + quantiles()))
     }
 }
 
@@ -323,8 +308,7 @@ extension PostgresStatement where Self == Statements {
                 fetchedRevision: row.optional("fetched_revision"),
                 pushes: Int64(row.value("pushes", as: Int32.self)),
                 answeredPushes: Int64(row.value("answered_pushes", as: Int32.self)),
-                pushLatencies: (row.optional("push_latencies", as: String.self) ?? "").split(separator: "\n")
-                    .compactMap(Registration.PushLatency.init(stored:)))
+                pushLatencies: row.pushLatencies("push_latencies"))
         }
     }
 
@@ -362,6 +346,17 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
+extension PostgresRow {
+    /// Lines of milliseconds and the name of a kind, separated by a space.
+    fileprivate func pushLatencies(_ name: StaticString) throws(PostgresError) -> [(kind: String, time: Duration)] {
+        (try optional(name, as: String.self) ?? "").split(separator: "\n").compactMap { line in
+            let parts = line.split(separator: " ", maxSplits: 1)
+            guard parts.count == 2, let milliseconds = Int64(parts[0]) else { return nil }
+            return (String(parts[1]), .milliseconds(milliseconds))
+        }
+    }
+}
+
 /// Devices of an app with the same channel.
 package struct RegisteredRoute: Hashable, Sendable {
     package let app: String
@@ -384,13 +379,6 @@ private let input = InputColumns<ResealedToken>([
     .init("id") { $0.id }, .init("old") { $0.old.bytes }, .init("token_key") { $0.new.keyID },
     .init("token") { $0.new.bytes },
 ])
-
-/// Result of sealing tokens with the current key.
-package struct ResealedTokens: Hashable, Sendable {
-    package var resealed = 0
-    /// Number of tokens by the id of the key that does not open them.
-    package var unreadable: [String: Int] = [:]
-}
 
 /// A token that a registration has replaced meanwhile stays.
 private let resealSQL = """
@@ -428,8 +416,13 @@ extension PostgresStatement where Self == Statements {
 
 extension WidgetStore {
     /// Seals every stored token that is sealed with an earlier key with the current one.
-    package func resealTokens(with keys: DeviceTokenKeys) async throws -> ResealedTokens {
-        var (result, last) = (ResealedTokens(), Int64(0))
+    ///
+    /// - Returns: the number of those tokens, and the numbers of others by the id of the key that does not open them.
+    package func resealTokens(
+        with keys: DeviceTokenKeys
+    ) async throws -> (resealed: Int, unreadable: [String: Int]) {
+        var result: (resealed: Int, unreadable: [String: Int]) = (0, [:])
+        var last = Int64(0)
         while true {
             let tokens = try await query(.tokensToReseal(except: keys.current, after: last))
             guard let end = tokens.last?.id else { return result }

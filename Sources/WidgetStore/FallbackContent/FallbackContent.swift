@@ -169,18 +169,9 @@ private let claimPlaceholdersSQL = """
     RETURNING \(PlaceholderKey.columns(of: "p")), p.claim, p.attempts
     """
 
-/// Result of fetching a placeholder.
-package struct PlaceholderResult: Sendable {
-    package var placeholder: ClaimedPlaceholder
-    /// Canonical JSON; nil if the fetch failed, which keeps the stored content.
-    package var content: String?
-    /// Delay of the next attempt, without content.
-    package var delay: Duration
-
-    package init(_ placeholder: ClaimedPlaceholder, content: String?, delay: Duration = .zero) {
-        (self.placeholder, self.content, self.delay) = (placeholder, content, delay)
-    }
-}
+/// Result of fetching a placeholder: canonical JSON, or nil after a failure, which keeps the stored content and delays
+/// the next attempt.
+package typealias PlaceholderResult = (placeholder: ClaimedPlaceholder, content: String?, delay: Duration)
 
 private let finishPlaceholdersInput = InputColumns<PlaceholderResult>(
     PlaceholderKey.input { (result: PlaceholderResult) in result.placeholder.key } + [

@@ -1,16 +1,26 @@
 package import PostgresClient
 package import WidgetModel
 
-/// A partition that this process has taken.
-package struct TakenPartition: Sendable {
+/// The stored position of a partition.
+package struct StoredPosition: Sendable {
     package let topic: String
     package let partition: Int32
     package let epoch: Int64
     /// `nil` when nothing of the partition has been applied yet: start at the earliest message.
     package let nextOffset: Int64?
+    package let updatedAt: Timestamp
     /// Offset and hash of the last applied message; nil if they are not known.
     package var lastOffset: Int64?
     package var lastHash: Int64?
+}
+
+extension StoredPosition {
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        try self.init(
+            topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
+            nextOffset: row.optional("next_offset"), updatedAt: row.value("updated_at"),
+            lastOffset: row.optional("last_offset"), lastHash: row.optional("last_hash"))
+    }
 }
 
 package typealias PartitionName = (topic: String, partition: Int32)
@@ -33,7 +43,7 @@ private let takePartitionsSQL = """
     ), taken AS (
         UPDATE consumer_position p SET epoch = p.epoch + 1, updated_at = now()
         FROM free f WHERE p.topic = f.topic AND p.partition = f.partition
-        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.last_offset, p.last_hash
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.updated_at, p.last_offset, p.last_hash
     ), created AS (
         INSERT INTO consumer_position AS p (topic, partition, epoch)
         SELECT i.topic, i.partition, 1 FROM input i
@@ -41,7 +51,7 @@ private let takePartitionsSQL = """
             SELECT FROM consumer_position p WHERE p.topic = i.topic AND p.partition = i.partition)
         ORDER BY i.topic, i.partition
         ON CONFLICT (topic, partition) DO NOTHING
-        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.last_offset, p.last_hash
+        RETURNING p.topic, p.partition, p.epoch, p.next_offset, p.updated_at, p.last_offset, p.last_hash
     )
     SELECT * FROM taken UNION ALL SELECT * FROM created
     """
@@ -96,25 +106,13 @@ private let advancePositionsSQL = """
     SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM input))
     """
 
-package struct StoredPosition: Sendable {
-    package let topic: String
-    package let partition: Int32
-    package let epoch: Int64
-    package let nextOffset: Int64?
-    package let updatedAt: Timestamp
-    /// Offset and hash of the last applied message; nil if they are not known.
-    package var lastOffset: Int64?
-    package var lastHash: Int64?
-}
-
-/// SQLSTATEs by which statements fail a transaction of ingest.
-package enum StoreState {
-    /// A position is no longer this process's.
-    package static let fenced = "FR001"
-    /// Other apps are diverted than the process believes.
-    package static let otherDiversions = "FR002"
-    /// A topic of the batch is halted.
-    package static let halted = "FR003"
+extension PostgresError {
+    /// Whether a position is no longer this process's.
+    package var isFenced: Bool { sqlState == "FR001" }
+    /// Whether other apps are diverted than the process believes.
+    package var findsOtherDiversions: Bool { sqlState == "FR002" }
+    /// Whether a topic of the batch is halted.
+    package var findsHaltedTopic: Bool { sqlState == "FR003" }
 }
 
 extension PostgresStatement where Self == Statements {
@@ -124,13 +122,10 @@ extension PostgresStatement where Self == Statements {
     ///
     /// - Parameter cluster: id of the process's cluster; `nil` if its brokers report none.
     package static func takePartitions(_ partitions: [PartitionName], cluster: String?) -> PostgresQuery<
-        TakenPartition
+        StoredPosition
     > {
         PostgresQuery(takePartitionsSQL, binding: takePartitionsInput.parameters(partitions, cluster)) { row in
-            try TakenPartition(
-                topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
-                nextOffset: row.optional("next_offset"), lastOffset: row.optional("last_offset"),
-                lastHash: row.optional("last_hash"))
+            try StoredPosition(row)
         }
     }
 
@@ -147,12 +142,7 @@ extension PostgresStatement where Self == Statements {
             SELECT topic, partition, epoch, next_offset, updated_at, last_offset, last_hash
             FROM consumer_position ORDER BY topic, partition
             """
-        ) { row in
-            try StoredPosition(
-                topic: row.value("topic"), partition: row.value("partition"), epoch: row.value("epoch"),
-                nextOffset: row.optional("next_offset"), updatedAt: row.value("updated_at"),
-                lastOffset: row.optional("last_offset"), lastHash: row.optional("last_hash"))
-        }
+        ) { row in try StoredPosition(row) }
     }
 
     /// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there. The log
@@ -206,8 +196,7 @@ extension PostgresStatement where Self == Statements {
     /// this one's place among them in the order of ids, from 0.
     ///
     /// - Parameter timeout: time after which a silent process counts as dead.
-    package static func registerIngest(_ id: PostgresUUID, timeout: Duration) -> PostgresQuery<(count: Int, rank: Int)>
-    {
+    package static func registerIngest(_ id: UInt128, timeout: Duration) -> PostgresQuery<(count: Int, rank: Int)> {
         PostgresQuery(
             """
             WITH gone AS (
@@ -224,7 +213,7 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Removes a stopped ingest process, so that the others take its partitions.
-    package static func leaveIngest(_ id: PostgresUUID) -> PostgresQuery<Void> {
+    package static func leaveIngest(_ id: UInt128) -> PostgresQuery<Void> {
         PostgresQuery("DELETE FROM ingest_member WHERE id = $1::uuid", id)
     }
 }

@@ -145,8 +145,8 @@ private let ignoredEventsSQL = """
     """
 
 private let deleteOldEventOutcomesSQL = """
-    \(OldRows.deleted(from: "event_outcome"))
-    SELECT \(OldRows.answer)
+    \(deletedRows(from: "event_outcome"))
+    SELECT \(deletedChunkColumns)
     """
 
 extension PostgresStatement where Self == Statements {
@@ -186,7 +186,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Age of the oldest outcome.
     package static func oldestEventOutcome() -> PostgresQuery<Duration> {
-        OldRows.oldest("o.recorded_at", in: "event_outcome o", by: "o.seq")
+        ageOfOldest("o.recorded_at", in: "event_outcome o", by: "o.seq")
     }
 
     /// Deletes the outcomes that are old or exceed an app's limit in the chunk behind a place.
@@ -194,7 +194,7 @@ extension PostgresStatement where Self == Statements {
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
         function: String = #function
     ) -> PostgresQuery<DeletedChunk> {
-        OldRows.query(
+        deletionQuery(
             deleteOldEventOutcomesSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
     }
 }
@@ -226,7 +226,7 @@ private let deleteOldEventTracesSQL = """
         WHERE t.topic = o.topic AND t.partition = o.partition AND t."offset" = o."offset"
         RETURNING 1
     )
-    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.received_at", in: "old o"))
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(nextPlace(after: "o.received_at", in: "old o"))
     """
 
 private let places = InputColumns<EventPosition>([
@@ -262,7 +262,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Age of the oldest trace context.
     package static func oldestEventTrace() -> PostgresQuery<Duration> {
-        OldRows.oldest("t.received_at", in: "event_trace t")
+        ageOfOldest("t.received_at", in: "event_trace t")
     }
 
     /// Deletes a chunk of old trace contexts.
@@ -271,7 +271,7 @@ extension PostgresStatement where Self == Statements {
     package static func deleteOldEventTraces(olderThan age: Duration, after place: Int64 = 0, limit: Int)
         -> PostgresQuery<DeletedChunk>
     {
-        PostgresQuery(deleteOldEventTracesSQL, age.wholeMilliseconds, place, limit) { row in try DeletedChunk(row) }
+        PostgresQuery(deleteOldEventTracesSQL, age.wholeMilliseconds, place, limit) { row in try row.deletedChunk() }
     }
 }
 
@@ -283,8 +283,8 @@ private let claimIdempotencyKeySQL = """
     """
 
 private let deleteOldIdempotencyKeysSQL = """
-    \(OldRows.deleted(from: "idempotency_key"))
-    SELECT \(OldRows.answer)
+    \(deletedRows(from: "idempotency_key"))
+    SELECT \(deletedChunkColumns)
     """
 
 extension PostgresStatement where Self == Statements {
@@ -297,7 +297,7 @@ extension PostgresStatement where Self == Statements {
 
     /// Age of the oldest key.
     package static func oldestIdempotencyKey() -> PostgresQuery<Duration> {
-        OldRows.oldest("k.recorded_at", in: "idempotency_key k", by: "k.seq")
+        ageOfOldest("k.recorded_at", in: "idempotency_key k", by: "k.seq")
     }
 
     /// Deletes the keys that are old or exceed an app's limit in the chunk behind a place.
@@ -305,7 +305,7 @@ extension PostgresStatement where Self == Statements {
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
         function: String = #function
     ) -> PostgresQuery<DeletedChunk> {
-        OldRows.query(
+        deletionQuery(
             deleteOldIdempotencyKeysSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
     }
 }

@@ -5,18 +5,9 @@ package import WidgetModel
 private let kindsToChangeSQL = """
     SELECT c.kind_id FROM kind_change c JOIN kind k ON k.id = c.kind_id JOIN app a ON a.id = k.app_id
     WHERE c.pass_begins_at <= now() AND k.paused_at IS NULL AND a.paused_at IS NULL
-        AND \(SweepRoom.ofMarks(kind: "c.kind_id", limit: "$1"))
+        AND \(hasRoomForMarks(kind: "c.kind_id", limit: "$1"))
     ORDER BY row_number() OVER (PARTITION BY k.app_id ORDER BY c.ran_at, c.kind_id), c.ran_at, c.kind_id
     """
-
-package struct KindChangePage: Hashable, Sendable {
-    /// Number of timelines read; below the limit at the end.
-    package let examined: Int
-    package let last: Int64?
-    /// Timelines that their widgets have to leave, ascending: all of a retired kind, else those of another identity.
-    /// Includes orphaned ones that a widget still shows, placed by a transaction that the orphaning one did not see.
-    package let strays: [Int64]
-}
 
 private let kindChangePageSQL = """
     WITH page AS MATERIALIZED (
@@ -32,25 +23,12 @@ private let kindChangePageSQL = """
     FROM page
     """
 
-package struct KindChangeState: Hashable, Sendable {
-    package let retires: Bool
-    /// Whether the parameters of the kind's configuration were changed.
-    package let configurations: Bool
-    /// Last row of the pass so far.
-    package let cursor: Int64
-}
+/// Widgets of a timeline that may have to move: those of a family with this configuration of their own, or all (nil).
+package typealias StrayWidgets = (timeline: Int64, family: WidgetFamily?, configuration: String?)
 
-/// A configuration of widgets of a family that show a timeline.
-package struct ShownConfiguration: Hashable, Sendable {
-    package let timeline: Int64
-    /// Nil for a family of a newer version.
-    package let family: WidgetFamily?
-    /// Canonical configuration of their own; nil for the timeline's.
-    package let configuration: String?
-    /// Configuration of the timeline.
-    package let shown: String
-    package let misfits: Int
-}
+/// A configuration of widgets of a family that show a timeline, nil for a family of a newer version or for the timeline's
+/// own configuration; with the canonical configuration of the timeline, and the number of misfits.
+package typealias ShownConfiguration = (widgets: StrayWidgets, shown: String, misfits: Int)
 
 private let configurationsShownSQL = """
     SELECT DISTINCT w.timeline_id, w.family, w.configuration, t.configuration AS shown, w.misfits
@@ -58,22 +36,13 @@ private let configurationsShownSQL = """
     WHERE t.kind_id = $1::int4 AND t.id > $2::int8 AND t.id <= $3::int8
     """
 
-/// Widgets of a timeline that may have to move.
-package struct StrayWidgets: Hashable, Sendable {
-    package var timeline: Int64
-    /// Limits the widgets to a family with this configuration of their own; nil for all.
-    package var family: WidgetFamily?
-    package var configuration: String?
-
-    fileprivate static let input = InputColumns<StrayWidgets>([
-        .init("timeline_id") { $0.timeline }, .init("family") { $0.family },
-        .init("configuration") { $0.configuration },
-    ])
-}
+private let strayWidgets = InputColumns<StrayWidgets>([
+    .init("timeline_id") { $0.timeline }, .init("family") { $0.family }, .init("configuration") { $0.configuration },
+])
 
 private let widgetsShowingSQL = """
     SELECT w.app_id, w.id
-    FROM \(StrayWidgets.input.rows("s")) CROSS JOIN LATERAL (
+    FROM \(strayWidgets.rows("s")) CROSS JOIN LATERAL (
         SELECT w.app_id, w.id FROM widget w
         WHERE w.timeline_id = s.timeline_id AND (
             s.family IS NULL OR w.family = s.family AND w.configuration IS NOT DISTINCT FROM s.configuration)
@@ -111,11 +80,14 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(kindsToChangeSQL, maximumLists) { row in try row.value("kind_id") }
     }
 
-    /// Locks the change of a kind for one chunk; no row without one, while it waits, or while another process holds it.
+    /// Locks the change of a kind for one chunk, and answers whether it retires the kind, whether the parameters of its
+    /// configuration were changed, and the last row of the pass so far; no row without one, while it waits, or while another process holds it.
     ///
     /// The transaction must read the kind's definition after it: a change of the definition holds this lock until its
     /// commit, and restarts the move.
-    package static func lockKindChange(kindID: Int32) -> PostgresQuery<KindChangeState> {
+    package static func lockKindChange(kindID: Int32) -> PostgresQuery<
+        (retires: Bool, configurations: Bool, cursor: Int64)
+    > {
         PostgresQuery(
             """
             SELECT c.retires, c.configurations, c.cursor FROM kind_change c JOIN kind k ON k.id = c.kind_id
@@ -123,17 +95,22 @@ extension PostgresStatement where Self == Statements {
             FOR NO KEY UPDATE OF c SKIP LOCKED
             """, kindID
         ) { row in
-            try KindChangeState(
-                retires: row.value("retires"), configurations: row.value("configurations"), cursor: row.value("cursor"))
+            try (
+                retires: row.value("retires"), configurations: row.value("configurations"), cursor: row.value("cursor")
+            )
         }
     }
 
-    /// A page of a kind's timelines in row order, with those that their widgets have to leave. Locks nothing.
+    /// A page of a kind's timelines in row order: their number, which is below the limit at the end, the last one, and
+    /// those that their widgets have to leave, ascending. Locks nothing.
+    ///
+    /// Strays are all of a retired kind, else those of another identity. They include orphaned ones that a widget still
+    /// shows, placed by a transaction that the orphaning one did not see.
     package static func kindChangePage(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int)
-        -> PostgresQuery<KindChangePage>
+        -> PostgresQuery<(examined: Int, last: Int64?, strays: [Int64])>
     {
         PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, retires, kind.definition.identityParts) { row in
-            try KindChangePage(examined: row.value("examined"), last: row.optional("last"), strays: row.array("strays"))
+            try (examined: row.value("examined"), last: row.optional("last"), strays: row.array("strays"))
         }
     }
 
@@ -142,15 +119,16 @@ extension PostgresStatement where Self == Statements {
         kindID: Int32, after cursor: Int64, through last: Int64
     ) -> PostgresQuery<ShownConfiguration> {
         PostgresQuery(configurationsShownSQL, kindID, cursor, last) { row in
-            try ShownConfiguration(
-                timeline: row.value("timeline_id"), family: row.family("family"),
-                configuration: row.optional("configuration"), shown: row.value("shown"), misfits: row.value("misfits"))
+            try (
+                widgets: (row.value("timeline_id"), row.family("family"), row.optional("configuration")),
+                shown: row.value("shown"), misfits: row.value("misfits")
+            )
         }
     }
 
     /// Widgets that show some timelines, in no order and up to a limit: a shared timeline may have millions.
     package static func widgetsShowing(_ strays: [StrayWidgets], limit: Int) -> PostgresQuery<WidgetScope.Name> {
-        PostgresQuery(widgetsShowingSQL, binding: StrayWidgets.input.parameters(strays, limit)) { row in
+        PostgresQuery(widgetsShowingSQL, binding: strayWidgets.parameters(strays, limit)) { row in
             try (appID: row.value("app_id"), id: row.value("id"))
         }
     }
@@ -261,14 +239,12 @@ extension WidgetStore {
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
-            var strays = page.strays.map { StrayWidgets(timeline: $0) }
+            var strays: [StrayWidgets] = page.strays.map { ($0, nil, nil) }
             if change.configurations, !change.retires, let last = page.last {
                 let shown = Statements.configurationsShown(kindID: kindID, after: change.cursor, through: last)
                 let configurations = try await connection.query(shown)
-                guard !configurations.contains(where: { $0.family == nil }) else { return nil }
-                strays += configurations.filter { kind.definition.hasOther($0) }.map {
-                    StrayWidgets(timeline: $0.timeline, family: $0.family, configuration: $0.configuration)
-                }
+                guard !configurations.contains(where: { $0.widgets.family == nil }) else { return nil }
+                strays += configurations.filter { kind.definition.hasOther($0) }.map(\.widgets)
             }
             if !strays.isEmpty {
                 let left = try await leave(strays, kind: change.retires ? nil : kind, limit: limit, connection)
@@ -393,8 +369,9 @@ extension WidgetStore {
 extension KindDefinition {
     /// Whether widgets of a configuration have to show another timeline, or have other misfits.
     fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
-        let given = WidgetConfiguration(storedCanonical: configuration.configuration ?? configuration.shown)
-        let resolution = configuration.family.flatMap { intent?.resolve(given, family: $0) }
+        let (_, family, own) = configuration.widgets
+        let given = WidgetConfiguration(storedCanonical: own ?? configuration.shown)
+        let resolution = family.flatMap { intent?.resolve(given, family: $0) }
         return !Text.equal((resolution?.effective ?? given).canonical, configuration.shown)
             || resolution?.problems.count ?? 0 != configuration.misfits
     }

@@ -53,13 +53,8 @@ package struct DirectoryName: Hashable, Sendable {
 
 /// The latest directory of this process. Kinds change rarely: an unknown name causes a refresh if the database has it.
 package final class DirectoryCache: Sendable {
-    private struct State {
-        var directory = KindDirectory.empty
-        var readAt: ContinuousClock.Instant?
-    }
-
     private let pool: PostgresPool
-    private let state = Mutex(State())
+    private let state = Mutex<(directory: KindDirectory, readAt: ContinuousClock.Instant?)>((.empty, nil))
 
     package init(pool: PostgresPool) {
         self.pool = pool
@@ -72,7 +67,7 @@ package final class DirectoryCache: Sendable {
 
     /// The directory, refreshed if it is older than `age`.
     package func directory(maximumAge age: Duration) async throws(PostgresError) -> KindDirectory {
-        let (directory, readAt) = state.withLock { ($0.directory, $0.readAt) }
+        let (directory, readAt) = state.withLock { $0 }
         if let readAt, readAt.duration(to: .now) < age {
             return directory
         }
@@ -96,10 +91,7 @@ package final class DirectoryCache: Sendable {
         let results = try await pool.run(pipeline)
         let rows = results.rows(kinds)
         let directory = KindDirectory(apps: results.rows(apps), kinds: rows.readable, unreadable: rows.unreadable)
-        state.withLock {
-            $0.directory = directory
-            $0.readAt = .now
-        }
+        state.withLock { $0 = (directory, .now) }
         return directory
     }
 }

@@ -200,10 +200,10 @@ extension PostgresStatement where Self == Statements {
             ), revived AS (
                 DELETE FROM kind_change c USING kept k WHERE c.kind_id = k.id AND c.retires
             )
-            INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::jsonb FROM kept
+            INSERT INTO kind_definition AS d (kind_id, definition) SELECT id, $3::text::jsonb FROM kept
             ON CONFLICT (kind_id) DO UPDATE SET definition = excluded.definition, applied_at = now()
                 WHERE d.definition <> excluded.definition
-            """, appID, definition.name, PostgresJSON(definition.json().canonical)
+            """, appID, definition.name, definition.json().canonical
         )
     }
 
@@ -485,11 +485,11 @@ private let unknownFamiliesSQL = """
     SELECT a.name AS app, k.name AS kind, sum(f.timelines)::int8 AS timelines, sum(f.widgets)::int8 AS widgets
     FROM (
         SELECT t.kind_id, count(*) AS timelines, 0 AS widgets
-        FROM timeline t TABLESAMPLE SYSTEM (\(TableSample.percent(of: "timeline")))
+        FROM timeline t TABLESAMPLE SYSTEM (\(samplePercent(of: "timeline")))
         WHERE t.family <> ALL ($1::int2[]) GROUP BY t.kind_id
         UNION ALL
         SELECT w.kind_id, 0, count(*)
-        FROM widget w TABLESAMPLE SYSTEM (\(TableSample.percent(of: "widget")))
+        FROM widget w TABLESAMPLE SYSTEM (\(samplePercent(of: "widget")))
         WHERE w.family <> ALL ($1::int2[]) AND w.timeline_id IS NOT NULL GROUP BY w.kind_id
     ) f JOIN kind k ON k.id = f.kind_id JOIN app a ON a.id = k.app_id
     WHERE $2::text IS NULL OR a.name = $2::text

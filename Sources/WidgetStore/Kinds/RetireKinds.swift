@@ -54,13 +54,9 @@ private let cancelKindSQL = """
     FROM target
     """
 
-/// Cancelled bulk work of a kind.
-package struct Cancellation: Hashable, Sendable {
-    /// Reloads of everyone under way, and recorded sweeps.
-    package var sweeps: Int
-    /// Timelines in the lists of reloads of everyone.
-    package var timelines: Int
-}
+/// Cancelled bulk work of a kind: reloads of everyone under way and recorded sweeps, and timelines in the lists of reloads
+/// of everyone.
+package typealias CancelledWork = (sweeps: Int, timelines: Int)
 
 extension WidgetStore {
     /// Cancels the pending reloads of everyone and recorded sweeps of a kind. Later requests, and requests to a person,
@@ -68,7 +64,7 @@ extension WidgetStore {
     ///
     /// - Returns: `nil` without such a kind.
     /// - Throws: `PostgresError`.
-    package func cancelWork(app: String, kind: String) async throws -> Cancellation? {
+    package func cancelWork(app: String, kind: String) async throws -> CancelledWork? {
         try await retryingConflicts {
             try await pool.query(.cancelKind(app: app, kind: kind)).first
         }
@@ -125,9 +121,9 @@ extension PostgresStatement where Self == Statements {
     /// stored and not published.
     ///
     /// No row without such a kind, or if it is retired.
-    package static func cancelKind(app: String, kind: String) -> PostgresQuery<Cancellation> {
+    package static func cancelKind(app: String, kind: String) -> PostgresQuery<CancelledWork> {
         PostgresQuery(cancelKindSQL, app, kind) { row in
-            try Cancellation(sweeps: row.value("sweeps"), timelines: row.value("timelines"))
+            try (sweeps: row.value("sweeps"), timelines: row.value("timelines"))
         }
     }
 }

@@ -75,12 +75,15 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Groups timelines by list. Nil if there are no lists.
-    private init?(_ token: Int64?, _ items: [(list: LeasedList, timeline: ClaimedTimeline?)]) {
-        guard let token, !items.isEmpty else { return nil }
+    /// Makes a claim of the lists in a claim's rows, or of those that a mark appended and leased to this process. Nil if
+    /// there are none.
+    ///
+    /// - Parameter token: revision of the contents to store; by default the lease.
+    package init?(_ rows: [ClaimRow], token: Int64? = nil) {
+        guard let first = rows.first else { return nil }
         var lists: [LeasedList] = []
         var places: [Int64: Int] = [:]
-        for (list, timeline) in items {
+        for (list, _, timeline) in rows {
             let place = places[list.id] ?? lists.count
             if place == lists.count {
                 places[list.id] = place
@@ -88,25 +91,18 @@ package struct Claim: Sendable {
             }
             if let timeline { lists[place].timelines.append(timeline) }
         }
-        self.init(token: token, lists: lists)
+        self.init(token: token ?? first.list.lease, lists: lists)
     }
+}
 
-    /// Makes a claim of the lists in a claim's rows. Nil if nothing was claimed.
-    package init?(_ rows: [ClaimRow]) {
-        self.init(rows.first?.list.lease, rows.map { ($0.list, $0.timeline) })
-    }
-
-    /// Makes a claim of the lists that a mark appended and leased to this process. Nil if there are none.
-    package init?(_ marked: [MarkedTimeline], token: Int64) {
-        var items: [(list: LeasedList, timeline: ClaimedTimeline?)] = []
-        for marked in marked {
-            guard let hold = marked.list else { continue }
+extension MarkedTimeline {
+    /// The timeline with its list, as in a claim, if that was handed over.
+    package var claimed: ClaimRow? {
+        list.map { hold in
             let list = LeasedList(
-                id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
-                lease: hold.lease, timelines: [])
-            items.append((list: list, timeline: marked.timeline))
+                id: hold.id, kindID: timeline.kindID, lane: lane, dueAt: listedAt, lease: hold.lease, timelines: [])
+            return (list, listedAt, timeline)
         }
-        self.init(token, items)
     }
 }
 
@@ -175,18 +171,13 @@ extension PostgresStatement where Self == Statements {
 }
 
 /// Result of a list's end.
-package struct EndedList: Sendable {
-    package enum Outcome: String, Sendable, PostgresConvertible {
-        /// The list is deleted.
-        case ended
-        /// Another process holds it.
-        case lost
-        /// Other workers are registered: messages have to be compared with stored content first.
-        case uncompared
-    }
-
-    package let hold: ListHold
-    package let outcome: Outcome
+package enum ListEndOutcome: String, Sendable, PostgresConvertible {
+    /// The list is deleted.
+    case ended
+    /// Another process holds it.
+    case lost
+    /// Other workers are registered: messages have to be compared with stored content first.
+    case uncompared
 }
 
 /// The end of a list. `isCompared`: whether its messages were compared with stored content after the acknowledgement.
@@ -244,9 +235,11 @@ private let appendSuspectsSQL = """
 extension PostgresStatement where Self == Statements {
     /// Ends lists, each by id and lease token. A list without a comparison ends only if no other worker was registered
     /// since its lease.
-    package static func endLists(_ ends: [ListEnd], worker: PostgresUUID) -> PostgresQuery<EndedList> {
+    package static func endLists(_ ends: [ListEnd], worker: UInt128) -> PostgresQuery<
+        (hold: ListHold, outcome: ListEndOutcome)
+    > {
         PostgresQuery(endListsSQL, binding: endListsInput.parameters(ends, worker)) { row in
-            try EndedList(hold: ListHold(id: row.value("id"), lease: row.value("lease")), outcome: row.value("outcome"))
+            try (hold: ListHold(id: row.value("id"), lease: row.value("lease")), outcome: row.value("outcome"))
         }
     }
 
@@ -280,34 +273,19 @@ package protocol HandOverReceiving: Sendable {
     /// one widget or thousands, so the room says nothing about the number of events. Nil without room.
     ///
     /// Each grant ends with ``accept(_:_:)``, with a nil claim if the transaction failed or handed nothing over.
-    func reserve(_ kindIDs: Set<Int32>) -> HandOverGrant?
+    func reserve(_ kindIDs: Set<Int32>) -> HandOver?
 
     /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
-    func accept(_ grant: HandOverGrant, _ claim: Claim?)
+    func accept(_ grant: HandOver, _ claim: Claim?)
 
     /// Notes, before a transaction, whether it is a large one within a backlog, whose later requests may concern the
     /// same timelines.
     func ingestIsBehind(_ isBehind: Bool)
 }
 
-/// Room that workers keep free until the grant is accepted.
-package struct HandOverGrant: Sendable {
-    package let statement: HandOver
-    /// Clock reading of the workers before the lease began.
-    package let grantedAt: Duration
+package typealias WorkCount = (lists: Int, timelines: Int)
 
-    package init(statement: HandOver, grantedAt: Duration) {
-        self.statement = statement
-        self.grantedAt = grantedAt
-    }
-}
-
-package struct WorkCount: Hashable, Sendable {
-    package let lists: Int
-    package let timelines: Int
-}
-
-package struct WorkLists: Hashable, Sendable {
+package struct WorkLists: Sendable {
     package let app: String
     package let kind: String
     package let lane: ReloadLane
@@ -360,10 +338,10 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(readWorkListsSQL, app) { row in
             try WorkLists(
                 app: row.value("app"), kind: row.value("kind"), lane: row.value("lane"), isPaused: row.value("paused"),
-                ready: WorkCount(lists: row.value("ready_lists"), timelines: row.value("ready_timelines")),
-                leased: WorkCount(lists: row.value("leased_lists"), timelines: row.value("leased_timelines")),
-                resting: WorkCount(lists: row.value("resting_lists"), timelines: row.value("resting_timelines")),
-                later: WorkCount(lists: row.value("later_lists"), timelines: row.value("later_timelines")),
+                ready: (row.value("ready_lists"), row.value("ready_timelines")),
+                leased: (row.value("leased_lists"), row.value("leased_timelines")),
+                resting: (row.value("resting_lists"), row.value("resting_timelines")),
+                later: (row.value("later_lists"), row.value("later_timelines")),
                 oldest: row.optional("oldest", as: Double.self).map { .seconds($0) }, next: row.optional("next"))
         }
     }

@@ -22,14 +22,9 @@ package final class WorkSignal: Sendable {
         fileprivate let count: UInt64
     }
 
-    private struct Waiter {
-        let mark: Mark
-        let continuation: CheckedContinuation<Void, any Error>
-    }
-
     private struct State {
         var counts = Work.allCases.map { _ in UInt64(0) }
-        var waiters: [UInt64: Waiter] = [:]
+        var waiters: [UInt64: (mark: Mark, continuation: CheckedContinuation<Void, any Error>)] = [:]
         var nextWaiter: UInt64 = 0
 
         func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
@@ -68,7 +63,7 @@ package final class WorkSignal: Sendable {
                 let result: Result<Void, any Error>? = state.withLock { state in
                     if Task.isCancelled { return .failure(CancellationError()) }
                     if state.isPast(mark) { return .success(()) }
-                    state.waiters[id] = Waiter(mark: mark, continuation: continuation)
+                    state.waiters[id] = (mark, continuation)
                     return nil
                 }
                 if let result { continuation.resume(with: result) }
@@ -115,7 +110,7 @@ package final class DueNotifier: Sendable {
     package static let channel = "freshet_due"
 
     private let pool: PostgresPool
-    private let worker: PostgresUUID?
+    private let worker: UInt128?
     private let interval: Duration
     private let logger: Logger
     private let work = WorkSignal()
@@ -125,7 +120,7 @@ package final class DueNotifier: Sendable {
     /// - Parameters:
     ///   - worker: this process's own worker, which is woken within the process; nil without one.
     ///   - interval: interval of the checks for other workers.
-    package init(pool: PostgresPool, worker: PostgresUUID?, interval: Duration = .seconds(3), logger: Logger) {
+    package init(pool: PostgresPool, worker: UInt128?, interval: Duration = .seconds(3), logger: Logger) {
         self.pool = pool
         self.worker = worker
         self.interval = interval

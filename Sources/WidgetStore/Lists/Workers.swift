@@ -54,14 +54,6 @@ package struct TokenOrigin: Hashable, Sendable {
     }
 }
 
-/// History of the database as its latest tokens show it.
-package struct TokenHistory: Hashable, Sendable {
-    /// Whether a process has connected since the last failover or restore.
-    package let isKnown: Bool
-    /// Failovers and restores that processes have found.
-    package let jumps: Int64
-}
-
 private let checkTokenOriginSQL = """
     WITH present AS MATERIALIZED (
         SELECT s.system_identifier, wal_timeline() AS wal_timeline FROM pg_control_system() s
@@ -83,19 +75,19 @@ extension PostgresStatement where Self == Statements {
     /// A killed process stays registered until it is forgotten, and one that stops in order leaves the latest token. So
     /// a process that is alone knows that no other one has published since it leased its lists. Answers whether other
     /// workers are registered.
-    package static func registerWorker(_ id: PostgresUUID) -> PostgresQuery<Bool> {
+    package static func registerWorker(_ id: UInt128) -> PostgresQuery<Bool> {
         PostgresQuery(registerWorkerSQL, id) { row in try row.value("others") }
     }
 
     /// Notes that a worker process has stopped in order: all its messages are acknowledged or given up.
-    package static func leaveWorkers(_ id: PostgresUUID) -> PostgresQuery<Void> {
+    package static func leaveWorkers(_ id: UInt128) -> PostgresQuery<Void> {
         PostgresQuery("UPDATE worker SET left_token = (SELECT last_value FROM token) WHERE id = $1::uuid", id)
     }
 
     /// Answers whether workers besides this process's own are registered.
     ///
     /// - Parameter id: this process's worker; nil: it has none.
-    package static func otherWorkers(than id: PostgresUUID?) -> PostgresQuery<Bool> {
+    package static func otherWorkers(than id: UInt128?) -> PostgresQuery<Bool> {
         PostgresQuery(otherWorkersSQL, id) { row in try row.value("others") }
     }
 
@@ -105,8 +97,9 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery("SELECT nextval('token') AS token") { row in try row.value("token") }
     }
 
-    /// Whether the database has the history of its latest tokens, without a change of it.
-    package static func tokenHistory() -> PostgresQuery<TokenHistory> {
+    /// Whether a process has connected since the last failover or restore, and the number of those that processes have
+    /// found. Changes nothing.
+    package static func tokenHistory() -> PostgresQuery<(isKnown: Bool, jumps: Int64)> {
         PostgresQuery(
             """
             SELECT (o.system_identifier, o.wal_timeline)
@@ -114,7 +107,7 @@ extension PostgresStatement where Self == Statements {
                    (SELECT last_value >> \(tokenBits) FROM token) AS jumps
             FROM token_origin o, pg_control_system() s
             """
-        ) { row in try TokenHistory(isKnown: row.value("known"), jumps: row.value("jumps")) }
+        ) { row in try (isKnown: row.value("known"), jumps: row.value("jumps")) }
     }
 
     /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,
@@ -139,12 +132,7 @@ package final class DatabaseHistory: Sendable {
     /// block.
     package typealias Observer = @Sendable (_ lostThrough: Int64) -> Void
 
-    private struct State {
-        var origin: TokenOrigin?
-        var observers: [Observer] = []
-    }
-
-    private let state = Mutex(State())
+    private let state = Mutex<(origin: TokenOrigin?, observers: [Observer])>((nil, []))
 
     /// Lives as long as the pool.
     package init(of pool: PostgresPool) {

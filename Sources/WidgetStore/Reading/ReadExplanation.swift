@@ -10,10 +10,9 @@ private let sweeps = 1_000
 private func timeline(
     _ claimed: ClaimedTimeline, _ row: borrowing PostgresRow
 ) throws(PostgresError) -> WidgetExplanation.Timeline {
-    var content: WidgetExplanation.Content?
+    var content: (revision: Int64, storedAt: Timestamp, bytes: Int)?
     if let bytes = try row.optional("content_bytes", as: Int32.self) {
-        content = try WidgetExplanation.Content(
-            revision: claimed.contentRevision, storedAt: row.value("stored_at"), bytes: Int(bytes))
+        content = try (claimed.contentRevision, row.value("stored_at"), Int(bytes))
     }
     return try WidgetExplanation.Timeline(
         facts: facts(claimed, row, isStored: content != nil), widgets: row.value("widgets"), viewedAt: claimed.viewedAt,
@@ -134,16 +133,10 @@ package struct WidgetExplanation: Sendable {
         package let widgets: Int
         /// Last counted view.
         package let viewedAt: Timestamp?
-        package let content: Content?
+        /// Description of stored content; nil without any.
+        package let content: (revision: Int64, storedAt: Timestamp, bytes: Int)?
         /// Known causes of the latest request, decision and reload of everyone.
         package let causes: [ExplainedCause]
-    }
-
-    /// Description of stored content.
-    package struct Content: Hashable, Sendable {
-        package let revision: Int64
-        package let storedAt: Timestamp
-        package let bytes: Int
     }
 
     /// Reason why this version does not reload the widget, which a newer version has written; nil if it does.
@@ -197,25 +190,15 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-package struct RefusedRequest: Hashable, Sendable {
-    package let topic: String
-    package let partition: Int32
-    package let offset: Int64
-    /// Class and description of the error.
-    package let code: String
-    package let error: String
-    package let receivedAt: Timestamp
-}
-
 extension PostgresStatement where Self == Statements {
     /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the app's latest 1,000
     /// letters, without those that wait for the end of a diversion.
     ///
     /// - Parameter keys: keys of producers' events: ids of the widget, the user and the device.
-    package static func refusedRequests(app: String, keys: [String]) -> PostgresQuery<RefusedRequest> {
+    package static func refusedRequests(app: String, keys: [String]) -> PostgresQuery<DeadLetterSummary> {
         PostgresQuery(
             """
-            SELECT d.topic, d.partition, d."offset", d.code, d.error, d.received_at
+            SELECT \(DeadLetterSummary.columns)
             FROM (
                 SELECT * FROM dead_letter WHERE app = $1::text AND cause <> 'diverted' ORDER BY id DESC LIMIT 1000
             ) d
@@ -223,10 +206,6 @@ extension PostgresStatement where Self == Statements {
             ORDER BY d.id DESC
             LIMIT 3
             """, app, PostgresArray(keys.map { Array($0.utf8) })
-        ) { row in
-            try RefusedRequest(
-                topic: row.value("topic"), partition: row.value("partition"), offset: row.value("offset"),
-                code: row.value("code"), error: row.value("error"), receivedAt: row.value("received_at"))
-        }
+        ) { row in try DeadLetterSummary(row) }
     }
 }

@@ -61,7 +61,7 @@ extension PostgresStatement where Self == Statements {
                       LIMIT $1::int8) o
             ) d
             WHERE d.lists > 0 AND k.paused_at IS NULL AND k.retired_at IS NULL AND a.paused_at IS NULL
-            """, (limit + Appending.limit - 1) / Appending.limit, overdueAfter.wholeMilliseconds
+            """, (limit + workListLimit - 1) / workListLimit, overdueAfter.wholeMilliseconds
         ) { row in
             try QueueDepth(
                 kindID: row.value("kind_id"), lane: row.value("lane"), lists: row.value("lists"), due: row.value("due"),

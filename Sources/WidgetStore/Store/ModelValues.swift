@@ -5,15 +5,19 @@ package import WidgetModel
 // Stored forms of the model's values.
 
 extension TimelineID: PostgresConvertible {
-    package var storedValue: PostgresUUID { PostgresUUID(high: high, low: low) }
+    package var storedValue: UInt128 { UInt128(high) << 64 | UInt128(low) }
 
-    package init(storedValue uuid: PostgresUUID) { self.init(high: uuid.high, low: uuid.low) }
+    package init(storedValue uuid: UInt128) {
+        self.init(high: UInt64(truncatingIfNeeded: uuid >> 64), low: UInt64(truncatingIfNeeded: uuid))
+    }
 }
 
 extension ContentHash: PostgresConvertible {
-    package var storedValue: PostgresUUID { PostgresUUID(high: high, low: low) }
+    package var storedValue: UInt128 { UInt128(high) << 64 | UInt128(low) }
 
-    package init(storedValue uuid: PostgresUUID) { self.init(high: uuid.high, low: uuid.low) }
+    package init(storedValue uuid: UInt128) {
+        self.init(high: UInt64(truncatingIfNeeded: uuid >> 64), low: UInt64(truncatingIfNeeded: uuid))
+    }
 }
 
 extension Timestamp: PostgresConvertible {

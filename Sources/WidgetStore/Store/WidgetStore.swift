@@ -39,8 +39,8 @@ package struct WidgetStore: Sendable {
     }
 }
 
-/// The store's migrations, embedded in the binary. Each is small, safe under load, and never undone.
-package enum StoreMigrations {
+extension PostgresMigration {
+    /// The store's migrations, embedded in the binary. Each is small, safe under load, and never undone.
     package static let all: [PostgresMigration] = [
         migration(1, "apps_and_kinds", PackageResources.m0001_apps_and_kinds_sql),
         migration(2, "timelines", PackageResources.m0002_timelines_sql),

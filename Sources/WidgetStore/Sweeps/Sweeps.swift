@@ -1,22 +1,20 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Conditions that a kind has room for more bulk lists.
-enum SweepRoom {
-    /// Fewer lists of reloads of everyone than the limit. They are due from the start, so leased lists and those that
-    /// were given back count.
-    static func ofWalks(kind: String, limit: String) -> String {
-        isBelow(limit, "w.kind_id = \(kind) AND w.generation IS NOT NULL")
-    }
+/// Condition that a kind has fewer lists of reloads of everyone than a limit. They are due from the start, so leased lists
+/// and those that were given back count.
+func hasRoomForWalks(kind: String, limit: String) -> String {
+    isBelow(limit, "w.kind_id = \(kind) AND w.generation IS NOT NULL")
+}
 
-    /// Fewer ready bulk lists than the limit. Lists that lie ahead do not count: they hold timelines that have to wait.
-    static func ofMarks(kind: String, limit: String) -> String {
-        isBelow(limit, "w.kind_id = \(kind) AND w.lane = \(ReloadLane.bulk.rawValue) AND w.ready_at <= now()")
-    }
+/// Condition that a kind has fewer ready bulk lists than a limit. Lists that lie ahead do not count: they hold timelines
+/// that have to wait.
+func hasRoomForMarks(kind: String, limit: String) -> String {
+    isBelow(limit, "w.kind_id = \(kind) AND w.lane = \(ReloadLane.bulk.rawValue) AND w.ready_at <= now()")
+}
 
-    private static func isBelow(_ limit: String, _ condition: String) -> String {
-        "(SELECT count(*) FROM (SELECT FROM work w WHERE \(condition) LIMIT \(limit)::int8) b) < \(limit)::int8"
-    }
+private func isBelow(_ limit: String, _ condition: String) -> String {
+    "(SELECT count(*) FROM (SELECT FROM work w WHERE \(condition) LIMIT \(limit)::int8) b) < \(limit)::int8"
 }
 
 /// Most sweeps of a queue that run at the same time. Equal requests merge in those behind them.
@@ -39,8 +37,8 @@ private let queues = """
 private func hasRoom(limit: String) -> String {
     """
     CASE WHEN q.kind_id = 0 THEN true
-         WHEN q.queue = 0 THEN \(SweepRoom.ofWalks(kind: "q.kind_id", limit: limit))
-         ELSE \(SweepRoom.ofMarks(kind: "q.kind_id", limit: limit)) END
+         WHEN q.queue = 0 THEN \(hasRoomForWalks(kind: "q.kind_id", limit: limit))
+         ELSE \(hasRoomForMarks(kind: "q.kind_id", limit: limit)) END
     """
 }
 
@@ -146,26 +144,17 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-/// Result of one chunk of a sweep.
-package struct SweepChunk: Sendable {
-    /// Number of listed or marked timelines.
-    package let timelines: Int
-    package let isDone: Bool
+/// Result of one chunk of a sweep, with the number of listed or marked timelines.
+package typealias SweepChunk = (timelines: Int, isDone: Bool)
 
-    /// CTE that deletes the sweep once `step` is done, and the result.
-    fileprivate static func end(counting rows: String) -> String {
-        """
-        ended AS (
-            DELETE FROM sweep s USING step e WHERE s.id = e.id AND e.done
-        )
-        SELECT (SELECT count(*) FROM \(rows)) AS timelines, done FROM step
-        """
-    }
-
-    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
-        timelines = try row.value("timelines")
-        isDone = try row.value("done")
-    }
+/// CTE that deletes the sweep once `step` is done, and the result.
+private func sweepEnd(counting rows: String) -> String {
+    """
+    ended AS (
+        DELETE FROM sweep s USING step e WHERE s.id = e.id AND e.done
+    )
+    SELECT (SELECT count(*) FROM \(rows)) AS timelines, done FROM step
+    """
 }
 
 private let walkKindSQL = """
@@ -173,7 +162,7 @@ private let walkKindSQL = """
         SELECT s.* FROM sweep s WHERE s.id = $1::int8
             -- After a raise by another transaction, this snapshot does not see what was rendered before it.
             AND s.generation = (SELECT o.generation FROM sweep o WHERE o.id = $1::int8)
-            AND \(SweepRoom.ofWalks(kind: "s.kind_id", limit: "$3"))
+            AND \(hasRoomForWalks(kind: "s.kind_id", limit: "$3"))
         FOR NO KEY UPDATE SKIP LOCKED
     ), page AS MATERIALIZED (
         SELECT p.id, p.generation FROM walk s CROSS JOIN LATERAL (
@@ -181,7 +170,7 @@ private let walkKindSQL = """
             WHERE t.kind_id = s.kind_id AND t.id > s.cursor AND (NOT s.wrapped OR t.id <= s.until)
             ORDER BY t.id LIMIT $2::int8) p
     ), numbered AS (
-        SELECT p.id, (row_number() OVER (ORDER BY p.id) - 1) / \(Appending.limit) AS part
+        SELECT p.id, (row_number() OVER (ORDER BY p.id) - 1) / \(workListLimit) AS part
         FROM page p, walk s WHERE p.generation < s.generation
     ), appended AS (
         INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
@@ -197,7 +186,7 @@ private let walkKindSQL = """
         SET cursor = CASE WHEN e.at_end THEN 0 ELSE e.last END, wrapped = s.wrapped OR e.at_end, started = true,
             ran_at = clock_timestamp()
         FROM step e WHERE s.id = e.id AND NOT e.done
-    ), \(SweepChunk.end(counting: "numbered"))
+    ), \(sweepEnd(counting: "numbered"))
     """
 
 private let formula = RowFormula(
@@ -219,7 +208,7 @@ private func audience(_ number: Int, _ column: String) -> String {
 private let sweepMarksSQL = """
     WITH walk AS MATERIALIZED (
         SELECT s.* FROM sweep s WHERE s.id = $1::int8 AND s.generation IS NULL
-            AND (s.kind_id IS NULL OR \(SweepRoom.ofMarks(kind: "s.kind_id", limit: "$3")))
+            AND (s.kind_id IS NULL OR \(hasRoomForMarks(kind: "s.kind_id", limit: "$3")))
         FOR NO KEY UPDATE SKIP LOCKED
     ), page AS MATERIALIZED (
         SELECT p.* FROM walk s CROSS JOIN LATERAL (
@@ -243,7 +232,7 @@ private let sweepMarksSQL = """
             cause_partition = h.cause_partition, cause_offset = h.cause_offset, cause_reason = h.cause_reason
         FROM hit h WHERE t.id = h.id
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-    ), \(Appending.lists(of: "marked")), step AS MATERIALIZED (
+    ), \(appendedLists(of: "marked")), step AS MATERIALIZED (
         SELECT s.id, p.n < $2::int8 AS done, p.last, p.last_widget
         FROM walk s, (SELECT count(*) AS n, max(id) AS last, max(widget) AS last_widget FROM page) p
     ), moved AS (
@@ -251,7 +240,7 @@ private let sweepMarksSQL = """
         SET cursor = e.last, cursor_widget = coalesce(e.last_widget, s.cursor_widget), started = true,
             ran_at = clock_timestamp()
         FROM step e WHERE s.id = e.id AND NOT e.done
-    ), \(SweepChunk.end(counting: "marked"))
+    ), \(sweepEnd(counting: "marked"))
     """
 
 extension PostgresStatement where Self == Statements {
@@ -263,14 +252,18 @@ extension PostgresStatement where Self == Statements {
     ///   - limit: number of timelines of the chunk.
     ///   - maximumLists: number of the kind's lists of reloads of everyone at which nothing is appended.
     package static func walkKind(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
-        PostgresQuery(walkKindSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
+        PostgresQuery(walkKindSQL, sweep, limit, maximumLists) { row in
+            try (timelines: row.value("timelines"), isDone: row.value("done"))
+        }
     }
 
     /// One chunk of a sweep that marks: a kind's matching timelines, or an audience's widgets, in id order from the
     /// cursor on. The appointments go into the bulk lane. No row if another process walks it, or the kind has too many
     /// ready bulk lists. Appointments that lie ahead are no backlog: each timeline has at most one.
     package static func sweepMarks(_ sweep: Int64, limit: Int, maximumLists: Int) -> PostgresQuery<SweepChunk> {
-        PostgresQuery(sweepMarksSQL, sweep, limit, maximumLists) { row in try SweepChunk(row) }
+        PostgresQuery(sweepMarksSQL, sweep, limit, maximumLists) { row in
+            try (timelines: row.value("timelines"), isDone: row.value("done"))
+        }
     }
 }
 

@@ -52,7 +52,7 @@ private let appointLostSQL = """
         FROM locked l
         WHERE t.id = l.id AND t.listed_at = l.audited_at AND \(appointing.nextLook) < 'infinity'
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-    ), \(Appending.lists(of: "appointed"))
+    ), \(appendedLists(of: "appointed"))
     SELECT count(*) AS appointed FROM appointed
     """
 
@@ -141,39 +141,22 @@ package struct AuditSuspects: Sendable {
     }
 }
 
-/// Position of the pass of the audit under way.
-package struct AuditPosition: Hashable, Sendable {
-    /// Number of the pass.
-    package let pass: Int64
-    /// Timelines up to this one are audited.
-    package let cursor: Int64
-
-    package var isAtStart: Bool { cursor == 0 }
-}
-
-/// Progress of the audit.
-package struct AuditProgress: Hashable, Sendable {
-    /// Time since the audit has advanced, beyond the pause between two passes.
-    package let silence: Duration
-    /// Time since the pass began that follows the latest whole one.
-    package let unfinished: Duration
-}
-
 extension PostgresStatement where Self == Statements {
     /// Takes the audit for a worker process; no row before the next pass and while another process has it. Only one
-    /// process of the installation audits at a time.
-    package static func takeAudit(worker: PostgresUUID, lease: Duration) -> PostgresQuery<AuditPosition> {
+    /// process of the installation audits at a time. Answers the number of the pass, and the timeline up to which the
+    /// timelines are audited.
+    package static func takeAudit(worker: UInt128, lease: Duration) -> PostgresQuery<(pass: Int64, cursor: Int64)> {
         PostgresQuery(
             """
             UPDATE audit SET worker = $1::uuid, lease_ends_at = now() + $2::int8 * interval '1 millisecond'
             WHERE pass_begins_at <= now() AND (worker = $1::uuid OR lease_ends_at <= now())
             RETURNING pass, cursor
             """, worker, lease.wholeMilliseconds
-        ) { row in try AuditPosition(pass: row.value("pass"), cursor: row.value("cursor")) }
+        ) { row in try (pass: row.value("pass"), cursor: row.value("cursor")) }
     }
 
     /// Stores the progress of the pass and renews the lease; no row if another process has the audit.
-    package static func advanceAudit(worker: PostgresUUID, cursor: Int64, lease: Duration) -> PostgresQuery<Int64> {
+    package static func advanceAudit(worker: UInt128, cursor: Int64, lease: Duration) -> PostgresQuery<Int64> {
         PostgresQuery(
             """
             UPDATE audit
@@ -189,7 +172,7 @@ extension PostgresStatement where Self == Statements {
     /// - Parameters:
     ///   - isWhole: Whether the process has read all timelines of the pass. Otherwise the next pass begins at once.
     ///   - interval: pause after a whole pass.
-    package static func endAuditPass(worker: PostgresUUID, isWhole: Bool, interval: Duration) -> PostgresQuery<Void> {
+    package static func endAuditPass(worker: UInt128, isWhole: Bool, interval: Duration) -> PostgresQuery<Void> {
         PostgresQuery(
             """
             UPDATE audit
@@ -201,8 +184,9 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Progress of the audit.
-    package static func auditProgress() -> PostgresQuery<AuditProgress> {
+    /// Time since the audit has advanced, beyond the pause between two passes, and since the pass began that follows the
+    /// latest whole one.
+    package static func auditProgress() -> PostgresQuery<(silence: Duration, unfinished: Duration)> {
         PostgresQuery(
             """
             SELECT greatest(0, extract(epoch FROM now() - greatest(advanced_at, pass_begins_at)))::float8 AS silence,
@@ -210,7 +194,7 @@ extension PostgresStatement where Self == Statements {
             FROM audit
             """
         ) { row in
-            try AuditProgress(silence: .seconds(row.value("silence")), unfinished: .seconds(row.value("unfinished")))
+            try (silence: .seconds(row.value("silence")), unfinished: .seconds(row.value("unfinished")))
         }
     }
 }

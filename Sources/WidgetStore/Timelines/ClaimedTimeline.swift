@@ -278,8 +278,6 @@ package struct LeasedList: Sendable {
 
     package var wasLeasedBefore: Bool { !suspects.isEmpty }
 
-    package var via: LookVia { generation.map { .sweep(generation: $0) } ?? .appointment }
-
     /// The list and its lease, as the statements of the holder name it.
     package var hold: ListHold { ListHold(id: id, lease: lease) }
 }

@@ -73,8 +73,8 @@ package struct MarkInput: Sendable {
     package var isEmpty: Bool { marks.isEmpty && views.isEmpty && revived.isEmpty && departed.isEmpty }
 }
 
-/// Room of this process's workers for marked timelines, whose lists are appended with leases of the process. Any worker
-/// may claim the timelines beyond the room.
+/// Room that this process's workers keep free for marked timelines, whose lists are appended with leases of the process.
+/// Any worker may claim the timelines beyond the room.
 package struct HandOver: Hashable, Sendable {
     /// Kinds that share requests to a provider, with the number of timelines that the provider has room for.
     package struct Share: Hashable, Sendable {
@@ -89,10 +89,11 @@ package struct HandOver: Hashable, Sendable {
 
     package let shares: [Share]
     package let lease: Duration
+    /// Clock reading of the workers before the lease began.
+    package let grantedAt: Duration
 
-    package init(shares: [Share], lease: Duration) {
-        self.shares = shares
-        self.lease = lease
+    package init(shares: [Share], lease: Duration, grantedAt: Duration = .zero) {
+        (self.shares, self.lease, self.grantedAt) = (shares, lease, grantedAt)
     }
 
     /// Most timelines that are handed over.
@@ -249,7 +250,7 @@ private let markTimelinesSQL = """
                    PARTITION BY r.share, \(isUrgent) ORDER BY m.listed_lane, m.id)
                THEN (SELECT token FROM token) END AS lease
         FROM marked m LEFT JOIN room r ON r.kind_id = m.kind_id
-    ), \(Appending.lists(
+    ), \(appendedLists(
         of: "handable", lease: "lease", leaseEnds: "now() + $9::int8 * interval '1 millisecond'")), outcome AS (
         SELECT (SELECT count(*) FROM marked) AS marked_count, (SELECT count(*) FROM swept) AS swept_count,
                (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count

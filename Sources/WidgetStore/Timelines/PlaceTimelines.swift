@@ -51,7 +51,7 @@ private let insertTimelinesSQL = """
         ORDER BY i.identity
         ON CONFLICT (identity) DO NOTHING
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-    ), \(Appending.lists(of: "placed"))
+    ), \(appendedLists(of: "placed"))
     SELECT count(*) AS inserted FROM placed
     """
 
@@ -68,19 +68,15 @@ private let orphanTimelinesSQL = """
         WHERE t.id = d.id AND NOT t.orphaned
             AND NOT EXISTS (SELECT FROM widget w WHERE w.timeline_id = t.id)
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-    ), \(Appending.lists(of: "orphaned"))
+    ), \(appendedLists(of: "orphaned"))
     SELECT count(*) AS orphaned FROM orphaned
     """
 
 /// Timelines that widgets are about to show, in a transaction: made, or locked against being collected.
-package struct PlacedTimelines: Sendable {
-    /// Primary keys of the rows, for ``WidgetWrite``.
-    package let rows: [TimelineID: Int64]
-    /// Rows for ``MarkInput/revived``: orphaned, asleep, placed last more than an hour ago, or new with a delay.
-    package let stale: [Int64]
-    /// Number of timelines that were made.
-    package let inserted: Int
-}
+///
+/// `rows`: primary keys, for ``WidgetWrite``. `stale`: rows for ``MarkInput/revived``. `inserted`: number of timelines that
+/// were made.
+package typealias PlacedTimelines = (rows: [TimelineID: Int64], stale: [Int64], inserted: Int)
 
 extension PostgresConnection {
     /// Makes the timelines that are missing and locks the others.
@@ -88,7 +84,7 @@ extension PostgresConnection {
     /// - Parameter placements: each timeline once.
     /// - Throws: a retriable `PostgresError` (SQLSTATE 40001) when a timeline was collected in between.
     package func place(_ placements: [TimelinePlacement]) async throws(PostgresError) -> PlacedTimelines {
-        guard !placements.isEmpty else { return PlacedTimelines(rows: [:], stale: [], inserted: 0) }
+        guard !placements.isEmpty else { return ([:], [], 0) }
         var pipeline = PostgresPipeline()
         let inserting = pipeline.append(.insertTimelines(placements))
         let locking = pipeline.append(.lockPlacedTimelines(placements.map(\.id)))
@@ -99,9 +95,10 @@ extension PostgresConnection {
                 .server, "a timeline was collected while a widget was placed on it", sqlState: "40001",
                 isRetriable: true)
         }
-        return PlacedTimelines(
-            rows: Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, stale: locked.filter(\.isStale).map(\.row),
-            inserted: Int(results.rows(inserting).first ?? 0))
+        return (
+            Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, locked.filter(\.isStale).map(\.row),
+            Int(results.rows(inserting).first ?? 0)
+        )
     }
 }
 

@@ -78,49 +78,31 @@ struct RowFormula {
     }
 }
 
-/// SQL that appends lists for rows whose appointment was just made.
-package enum Appending {
-    /// Most timelines in a list.
-    package static let limit = 200
+/// Most timelines in a work list.
+package let workListLimit = 200
 
-    /// CTEs `numbered` and `appended`, whose rows are the new lists.
-    ///
-    /// - Parameters:
-    ///   - rows: a CTE with `id`, `kind_id`, `listed_lane`, `listed_at` and `listed_anew`.
-    ///   - lease: expression of the lease token that a row's list gets at once; NULL: none. Rows with and without one
-    ///     are in different lists.
-    ///   - leaseEnds: expression of the end of that lease.
-    static func lists(of rows: String, lease: String = "NULL::int8", leaseEnds: String = "now()") -> String {
-        """
-        numbered AS (
-            SELECT id, kind_id, listed_lane, listed_at, \(lease) AS list_lease,
-                   (row_number() OVER (PARTITION BY kind_id, listed_lane, listed_at, \(lease) ORDER BY id) - 1)
-                       / \(limit) AS part
-            FROM \(rows) WHERE listed_anew AND listed_at < 'infinity'
-        ), appended AS (
-            INSERT INTO work (kind_id, lane, due_at, ready_at, lease, leases, timelines)
-            SELECT kind_id, listed_lane, listed_at,
-                   CASE WHEN list_lease IS NULL THEN listed_at ELSE \(leaseEnds) END, list_lease,
-                   CASE WHEN list_lease IS NULL THEN 0 ELSE 1 END, array_agg(id ORDER BY id)
-            FROM numbered GROUP BY kind_id, listed_lane, listed_at, list_lease, part
-            RETURNING id, kind_id, lane, due_at, lease, timelines
-        )
-        """
-    }
-}
-
-/// SQL of the statements that end looks.
-enum HeldListsSQL {
-    /// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held,
-    /// in id order with the columns of their kinds: `ordered`.
-    static let orderedInput = """
-        held AS MATERIALIZED (
-            SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
-            WHERE w.id = ANY (ARRAY(SELECT list FROM input))
-            ORDER BY w.id FOR SHARE OF w
-        ), ordered AS MATERIALIZED (
-            SELECT i.*, \(RowFormula.kindColumns)
-            FROM input i JOIN held h ON h.id = i.list JOIN kind k ON k.id = i.kind_id ORDER BY i.id
-        )
-        """
+/// CTEs `numbered` and `appended` that append lists for rows whose appointment was just made; the rows of `appended` are the
+/// new lists.
+///
+/// - Parameters:
+///   - rows: a CTE with `id`, `kind_id`, `listed_lane`, `listed_at` and `listed_anew`.
+///   - lease: expression of the lease token that a row's list gets at once; NULL: none. Rows with and without one are in
+///     different lists.
+///   - leaseEnds: expression of the end of that lease.
+func appendedLists(of rows: String, lease: String = "NULL::int8", leaseEnds: String = "now()") -> String {
+    """
+    numbered AS (
+        SELECT id, kind_id, listed_lane, listed_at, \(lease) AS list_lease,
+               (row_number() OVER (PARTITION BY kind_id, listed_lane, listed_at, \(lease) ORDER BY id) - 1)
+                   / \(workListLimit) AS part
+        FROM \(rows) WHERE listed_anew AND listed_at < 'infinity'
+    ), appended AS (
+        INSERT INTO work (kind_id, lane, due_at, ready_at, lease, leases, timelines)
+        SELECT kind_id, listed_lane, listed_at,
+               CASE WHEN list_lease IS NULL THEN listed_at ELSE \(leaseEnds) END, list_lease,
+               CASE WHEN list_lease IS NULL THEN 0 ELSE 1 END, array_agg(id ORDER BY id)
+        FROM numbered GROUP BY kind_id, listed_lane, listed_at, list_lease, part
+        RETURNING id, kind_id, lane, due_at, lease, timelines
+    )
+    """
 }

@@ -1,6 +1,19 @@
 package import PostgresClient
 package import WidgetModel
 
+/// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held, in id
+/// order with the columns of their kinds: `ordered`.
+private let orderedInput = """
+    held AS MATERIALIZED (
+        SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
+        WHERE w.id = ANY (ARRAY(SELECT list FROM input))
+        ORDER BY w.id FOR SHARE OF w
+    ), ordered AS MATERIALIZED (
+        SELECT i.*, \(RowFormula.kindColumns)
+        FROM input i JOIN held h ON h.id = i.list JOIN kind k ON k.id = i.kind_id ORDER BY i.id
+    )
+    """
+
 private let storeTimelinesInput = InputColumns<TimelineJob>([
     .init("id") { $0.timeline.row }, .init("kind_id") { $0.timeline.kindID },
     .init("list") { $0.claim.list.id }, .init("lease") { $0.claim.list.lease },
@@ -32,7 +45,7 @@ package let storedRevisionCheck = "t.revision = i.read_revision"
 private let storeTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(storeTimelinesInput.rows("i"))
-    ), \(HeldListsSQL.orderedInput), stored AS (
+    ), \(orderedInput), stored AS (
         UPDATE timeline t
         SET \(storeTimelinesFormula.assignments), \(storeTimelinesFormula.appointment),
             revision = i.token, content = coalesce(i.content, t.content),
@@ -47,12 +60,12 @@ private let storeTimelinesSQL = """
         WHERE t.id = i.id AND \(storedRevisionCheck)
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
             t.revision, t.rendered, t.asleep, t.user_id, i.reason
-    ), \(Appending.lists(of: "stored")), unshown AS (
+    ), \(appendedLists(of: "stored")), unshown AS (
         DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
     ), relevance_changed AS (
         INSERT INTO relevance_change (timeline_id)
         SELECT d.id FROM stored d JOIN relevance r ON r.timeline_id = d.id WHERE d.content_revision = d.revision
-    ), \(DeliveryChanges.noted(of: "stored"))
+    ), \(notedDeliveryChanges(of: "stored"))
     SELECT \(WrittenTimeline.columns) FROM stored
     """
 
@@ -137,7 +150,7 @@ private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"
 private let rescheduleTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(rescheduleTimelinesInput.rows("i"))
-    ), \(HeldListsSQL.orderedInput), rescheduled AS (
+    ), \(orderedInput), rescheduled AS (
         UPDATE timeline t
         SET \(rescheduleTimelinesFormula.assignments), \(rescheduleTimelinesFormula.improvement(to: nextLook, lane: rescheduleTimelinesFormula.nextLane, orIf: mine)),
             attempts = CASE WHEN i.retry_at IS NULL THEN t.attempts ELSE least(t.attempts + 1, 32767) END,
@@ -154,7 +167,7 @@ private let rescheduleTimelinesSQL = """
                                    ELSE i.swept OR t.listed_at = i.list_due END
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.asleep,
             t.eligible_at, t.content_revision, t.rendered
-    ), \(Appending.lists(of: "rescheduled"))
+    ), \(appendedLists(of: "rescheduled"))
     SELECT \(WrittenTimeline.columns) FROM rescheduled
     """
 
@@ -172,38 +185,31 @@ extension PostgresStatement where Self == Statements {
     }
 }
 
-/// SQL that notes changes of content for the devices of apps that deliver.
-enum DeliveryChanges {
-    /// A CTE `noted`. Changes of a shared timeline that waits or is being walked already move the end of its walk.
-    ///
-    /// - Parameter rows: a CTE with `id`, `kind_id`, `user_id`, `reason`, `revision` and `content_revision`.
-    static func noted(of rows: String) -> String {
-        """
-        noted AS (
-            INSERT INTO delivery_change AS d (app_id, shared, urgent, timelines)
-            SELECT app_id, shared, urgent, array_agg(id ORDER BY id)
-            FROM (
-                SELECT (SELECT k.app_id FROM kind k WHERE k.id = kind_id) AS app_id,
-                       CASE WHEN user_id IS NULL THEN id END AS shared, reason <= \(lastUrgentReason) AS urgent, id
-                FROM \(rows)
-                WHERE content_revision = revision AND kind_id = ANY (ARRAY(
-                    SELECT k.id FROM app a JOIN kind k ON k.app_id = a.id WHERE a.delivers))
-            ) c
-            GROUP BY app_id, shared, urgent ORDER BY shared
-            \(joined)
-        )
-        """
-    }
+/// Reasons up to this one are those of changes that a person waits for.
+private let lastUrgentReason = ReloadReason.foreground.rawValue
 
-    /// The conflict clause of an INSERT into `delivery_change AS d`.
-    private static let joined = """
+/// A CTE `noted` that notes changes of content for the devices of apps that deliver. Changes of a shared timeline that waits
+/// or is being walked already move the end of its walk.
+///
+/// - Parameter rows: a CTE with `id`, `kind_id`, `user_id`, `reason`, `revision` and `content_revision`.
+func notedDeliveryChanges(of rows: String) -> String {
+    """
+    noted AS (
+        INSERT INTO delivery_change AS d (app_id, shared, urgent, timelines)
+        SELECT app_id, shared, urgent, array_agg(id ORDER BY id)
+        FROM (
+            SELECT (SELECT k.app_id FROM kind k WHERE k.id = kind_id) AS app_id,
+                   CASE WHEN user_id IS NULL THEN id END AS shared, reason <= \(lastUrgentReason) AS urgent, id
+            FROM \(rows)
+            WHERE content_revision = revision AND kind_id = ANY (ARRAY(
+                SELECT k.id FROM app a JOIN kind k ON k.app_id = a.id WHERE a.delivers))
+        ) c
+        GROUP BY app_id, shared, urgent ORDER BY shared
         ON CONFLICT (shared) WHERE shared IS NOT NULL DO UPDATE
         SET changed_at = excluded.changed_at, urgent = d.urgent OR excluded.urgent, is_second_round = false,
             end_app = d.cursor_app, end_widget = d.cursor_widget
-        """
-
-    /// Reasons up to this one are those of changes that a person waits for.
-    private static let lastUrgentReason = ReloadReason.foreground.rawValue
+    )
+    """
 }
 
 /// Revision of this process's last message for a timeline; 0 for none or a tombstone.
@@ -269,7 +275,7 @@ private let collectTimelinesSQL = """
         UPDATE timeline t SET \(collectTimelinesFormula.assignments), \(collectTimelinesFormula.appointment), hash = NULL
         FROM mine m WHERE t.id = m.id AND m.shown
         RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew
-    ), \(Appending.lists(of: "revived")), unshown AS (
+    ), \(appendedLists(of: "revived")), unshown AS (
         DELETE FROM snapshot s USING mine m WHERE s.timeline_id = m.id AND NOT m.shown
     ), irrelevant AS (
         DELETE FROM relevance r USING mine m WHERE r.timeline_id = m.id AND NOT m.shown

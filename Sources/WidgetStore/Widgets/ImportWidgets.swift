@@ -94,8 +94,8 @@ extension WidgetStore {
             let placed = try await connection.place(Array(chunk.placements.values))
             chunk.counts.timelines = placed.inserted
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(.insertWidgets(chunk.inserts.map { $0.write(placed.rows) }))
-            _ = pipeline.append(.updateWidgets(chunk.updates.map { $0.write(placed.rows) }))
+            _ = pipeline.append(.insertWidgets(ImportChunk.writes(chunk.inserts, placed.rows)))
+            _ = pipeline.append(.updateWidgets(ImportChunk.writes(chunk.updates, placed.rows)))
             var marks = MarkInput()
             marks.revived = placed.stale
             marks.revivalLane = .bulk
@@ -112,20 +112,7 @@ extension WidgetStore {
 
 /// The writes of one chunk of an import.
 private struct ImportChunk {
-    struct Change {
-        let widget: ImportedWidget
-        let timeline: TimelineID
-        let resolved: ResolvedPlacement
-
-        func write(_ rows: [TimelineID: Int64]) -> WidgetWrite {
-            let placement = resolved.placement
-            return WidgetWrite(
-                appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
-                timelineID: rows[timeline], user: placement.user, device: placement.device,
-                environment: placement.environment, configuration: resolved.configuration,
-                misfits: resolved.problems.count, changedAt: widget.time)
-        }
-    }
+    typealias Change = (widget: ImportedWidget, timeline: TimelineID, resolved: ResolvedPlacement)
 
     private let stored: [ScopedIdentifier: StoredWidget]
     private let now: Timestamp
@@ -160,9 +147,21 @@ private struct ImportChunk {
         placements[id] = TimelinePlacement(
             id: id, kindID: kind.id, identity: resolved.identity, lane: .bulk, cause: nil, reason: .placed)
         if let shown = old?.timeline, shown.id != id { departed.insert(shown.row) }
-        let change = Change(widget: widget, timeline: id, resolved: resolved)
+        let change = (widget: widget, timeline: id, resolved: resolved)
         if old == nil { inserts.append(change) } else { updates.append(change) }
         counts.widgets += 1
+    }
+
+    /// The widgets' rows, by the primary keys of their timelines.
+    static func writes(_ changes: [Change], _ rows: [TimelineID: Int64]) -> [WidgetWrite] {
+        changes.map { widget, timeline, resolved in
+            let placement = resolved.placement
+            return WidgetWrite(
+                appID: widget.kind.appID, id: placement.widget, kindID: widget.kind.id, family: placement.family,
+                timelineID: rows[timeline], user: placement.user, device: placement.device,
+                environment: placement.environment, configuration: resolved.configuration,
+                misfits: resolved.problems.count, changedAt: widget.time)
+        }
     }
 }
 
@@ -231,7 +230,7 @@ private let fillWidgetsSQL = """
 private let appointFilledSQL = """
     WITH filled AS (
         SELECT id, kind_id, listed_lane, listed_at, true AS listed_anew FROM timeline
-    ), \(Appending.lists(of: "filled"))
+    ), \(appendedLists(of: "filled"))
     SELECT count(*) AS lists FROM appended
     """
 

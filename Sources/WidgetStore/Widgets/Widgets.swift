@@ -3,20 +3,13 @@ package import WidgetModel
 
 /// A stored widget, locked until the transaction ends.
 package struct StoredWidget: Sendable {
-    /// The timeline that a widget shows.
-    package struct Shown: Hashable, Sendable {
-        /// Primary key of the row.
-        package let row: Int64
-        package let id: TimelineID
-    }
-
     package let appID: Int32
     package let id: String
     package let kindID: Int32
     /// Nil for a family of a newer version.
     package let family: WidgetFamily?
-    /// `nil` once the widget is removed.
-    package let timeline: Shown?
+    /// The timeline that the widget shows, with the primary key of its row; `nil` once the widget is removed.
+    package let timeline: (row: Int64, id: TimelineID)?
     package let user: String
     package let device: String
     package let environment: WidgetEnvironment
@@ -100,7 +93,7 @@ extension PostgresStatement where Self == Statements {
     /// Reads the widgets of a scope whose rows ``PostgresStatement/lockWidgets`` has locked earlier in the transaction.
     package static func readWidgets(_ scope: WidgetScope) -> PostgresQuery<StoredWidget> {
         PostgresQuery(readWidgetsSQL, binding: scope.parameters) { row in
-            var shown: StoredWidget.Shown?
+            var shown: (row: Int64, id: TimelineID)?
             if let timeline = try row.optional("timeline_id", as: Int64.self) {
                 // The widget came to the device after the lock and was moved while this statement waited: its timeline
                 // is not in the snapshot, so the transaction is retried.
@@ -108,7 +101,7 @@ extension PostgresStatement where Self == Statements {
                     throw PostgresError(
                         .server, "a widget was moved while it was read", sqlState: "40001", isRetriable: true)
                 }
-                shown = StoredWidget.Shown(row: timeline, id: id)
+                shown = (timeline, id)
             }
             return try StoredWidget(
                 appID: row.value("app_id"), id: row.value("id"), kindID: row.value("kind_id"),
@@ -188,7 +181,7 @@ private let updateWidgetsSQL = """
     """
 
 private let deleteUnplacedWidgetsSQL = """
-    \(OldRows.deleted(from: "unplaced_widget", returning: "e.app_id, e.id")), locked AS MATERIALIZED (
+    \(deletedRows(from: "unplaced_widget", returning: "e.app_id, e.id")), locked AS MATERIALIZED (
         SELECT w.app_id, w.id FROM deleted d JOIN widget w ON w.app_id = d.app_id AND w.id = d.id
         WHERE w.device_id = ''
         ORDER BY w.app_id, w.id
@@ -196,7 +189,7 @@ private let deleteUnplacedWidgetsSQL = """
     ), buried AS (
         DELETE FROM widget w USING locked l WHERE w.app_id = l.app_id AND w.id = l.id AND w.device_id = ''
     )
-    SELECT \(OldRows.answer)
+    SELECT \(deletedChunkColumns)
     """
 
 private let isDeletable = "w.app_id <> ALL (ARRAY(SELECT v.app_id FROM diversion v))"
@@ -223,7 +216,7 @@ private let deleteRemovedWidgetsSQL = """
         DELETE FROM widget w USING (SELECT app_id, id FROM old UNION ALL SELECT app_id, id FROM ahead) o
         WHERE w.app_id = o.app_id AND w.id = o.id RETURNING 1
     )
-    SELECT (SELECT count(*) FROM deleted) AS deleted, \(OldRows.next(after: "o.changed_at", in: "old o"))
+    SELECT (SELECT count(*) FROM deleted) AS deleted, \(nextPlace(after: "o.changed_at", in: "old o"))
     """
 
 extension PostgresStatement where Self == Statements {
@@ -243,18 +236,18 @@ extension PostgresStatement where Self == Statements {
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
         function: String = #function
     ) -> PostgresQuery<DeletedChunk> {
-        OldRows.query(
+        deletionQuery(
             deleteUnplacedWidgetsSQL, olderThan: age, limits: limits, after: place, limit: limit, function: function)
     }
 
     /// Age of the oldest tombstone of a never placed widget.
     package static func oldestUnplacedWidget() -> PostgresQuery<Duration> {
-        OldRows.oldest("u.recorded_at", in: "unplaced_widget u", by: "u.seq")
+        ageOfOldest("u.recorded_at", in: "unplaced_widget u", by: "u.seq")
     }
 
     /// Time since the last change of the removed widget that changed first. Those of diverted apps are left out.
     package static func oldestRemovedWidget() -> PostgresQuery<Duration> {
-        OldRows.oldest("w.changed_at", in: "widget w WHERE w.timeline_id IS NULL AND \(isDeletable)")
+        ageOfOldest("w.changed_at", in: "widget w WHERE w.timeline_id IS NULL AND \(isDeletable)")
     }
 
     /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay, since
@@ -265,7 +258,7 @@ extension PostgresStatement where Self == Statements {
         -> PostgresQuery<DeletedChunk>
     {
         PostgresQuery(deleteRemovedWidgetsSQL, age.wholeMilliseconds, place, limit) { row in
-            try DeletedChunk(row)
+            try row.deletedChunk()
         }
     }
 }

@@ -101,7 +101,7 @@ final class ChildProcess: Sendable {
     var isRunning: Bool { process.isRunning }
 
     var cpuSeconds: Double? { ProcessUsage(of: pid)?.cpuSeconds }
-    var peakResidentBytes: Int? { ProcessUsage.bytes(of: .peak, process: pid) }
+    var peakResidentBytes: Int? { ProcessUsage.peakResidentBytes(of: pid) }
 
     /// Ends the process in order, and by force when that takes too long; also in a task that is cancelled.
     func stop() async {

@@ -36,41 +36,17 @@ struct LoadTestEnvironment: Sendable {
     let providerURL: String
     let pool: PostgresPool
     let logger: Logger
-    let sampler: UsageSampler
+    let processes: LoadProcesses
     private let options: ScenarioOptions
-    private let parts: Parts
 
     var store: WidgetStore { WidgetStore(pool: pool) }
-
-    /// Processes of the environment.
-    private final class Parts: Sendable {
-        struct State {
-            var broker: ChildProcess?
-            var provider: ChildProcess?
-            var services: [ChildProcess] = []
-            /// Services, with those that are not ready yet.
-            var serviceIDs: [Int32] = []
-            var database: PostgresProcesses?
-        }
-        let state = Mutex(State())
-
-        func measure() -> UsageSampler.Sample {
-            // The processes are asked one by one, under no lock.
-            let state = state.withLock { $0 }
-            let services = state.serviceIDs.compactMap { ProcessUsage(of: $0)?.cpuSeconds }
-            return UsageSampler.Sample(
-                time: .now, service: services.isEmpty ? nil : services.reduce(0, +),
-                database: state.database?.cpuSeconds, broker: state.broker?.cpuSeconds,
-                provider: state.provider?.cpuSeconds, tool: ProcessUsage(of: ProcessUsage.own)?.cpuSeconds)
-        }
-    }
 
     /// Lends an environment with an empty database at the newest migrations; its processes end with `body`.
     static func with<Value: Sendable>(
         _ plan: Plan, options: ScenarioOptions, settings given: Settings, logger: Logger,
         _ body: @Sendable (LoadTestEnvironment) async throws -> Value
     ) async throws -> Value {
-        let parts = Parts()
+        let processes = LoadProcesses()
         var configuration = try given.postgresConfiguration()
         configuration.maximumConnections = 2
         // A checkpoint of a large database, and tidying it, take longer than any request of the service may.
@@ -79,9 +55,9 @@ struct LoadTestEnvironment: Sendable {
         let outcome: Result<Value, any Error>
         do {
             let environment = try await make(
-                plan, options: options, settings: given, pool: pool, parts: parts, logger: logger)
+                plan, options: options, settings: given, pool: pool, processes: processes, logger: logger)
             let value = try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await environment.sampler.run() }
+                group.addTask { await environment.processes.run() }
                 let value = try await body(environment)
                 group.cancelAll()
                 return value
@@ -92,9 +68,8 @@ struct LoadTestEnvironment: Sendable {
         }
         // A task of its own, since this one may be cancelled.
         await Task {
-            let running = parts.state.withLock { state in
-                state.services + [state.provider, state.broker].compactMap { $0 }
-            }
+            let (parts, services) = (processes.parts.withLock { $0 }, processes.services.withLock { $0.ready })
+            let running = services + [parts.provider, parts.broker].compactMap { $0 }
             for process in running { await process.stop() }
             await pool.shutdown()
         }.value
@@ -102,11 +77,11 @@ struct LoadTestEnvironment: Sendable {
     }
 
     private static func make(
-        _ plan: Plan, options: ScenarioOptions, settings given: Settings, pool: PostgresPool, parts: Parts,
+        _ plan: Plan, options: ScenarioOptions, settings given: Settings, pool: PostgresPool, processes: LoadProcesses,
         logger: Logger
     ) async throws -> LoadTestEnvironment {
         var settings = given
-        try await NodePreparation(pool: pool, logger: logger).prepareDatabase(migrate: true)
+        try await pool.prepare(migrate: true, logger: logger)
         try await WidgetStore(pool: pool).requireEmpty()
         // A group and, on the user's brokers, topics of its own, so that only the scenario's events are counted.
         let run = String(UInt32.random(in: 0...UInt32.max), radix: 36)
@@ -123,7 +98,7 @@ struct LoadTestEnvironment: Sendable {
         } else {
             let topics = settings.topics.partitions(plan).flatMap { ["--topic", "\($0.name)=\($0.count)"] }
             let broker = try await ChildProcess.start("embedded Kafka", ["kafka", "--set", "log.level=error"] + topics)
-            parts.state.withLock { $0.broker = broker }
+            processes.parts.withLock { $0.broker = broker }
             kafka.bootstrapServers = broker.greeting["bootstrapServers"]?.stringValue ?? ""
             kafka.properties.merge(EmbeddedKafka.clientProperties) { given, _ in given }
         }
@@ -134,12 +109,12 @@ struct LoadTestEnvironment: Sendable {
         if options.provider == nil {
             let provider = try await ChildProcess.start(
                 "provider", ["provider", "--set", "log.level=error", "--port", "0", "--seed", "\(plan.seed)"])
-            parts.state.withLock { $0.provider = provider }
+            processes.parts.withLock { $0.provider = provider }
             providerURL = "http://127.0.0.1:\(provider.greeting["port"]?.numberValue?.int64 ?? 0)"
         }
         let environment = LoadTestEnvironment(
             plan: plan, settings: settings, kafka: kafka, providerURL: providerURL, pool: pool, logger: logger,
-            sampler: UsageSampler { parts.measure() }, options: options, parts: parts)
+            processes: processes, options: options)
         try await environment.findDatabase()
         return environment
     }
@@ -147,13 +122,13 @@ struct LoadTestEnvironment: Sendable {
     private static func create(
         _ topics: TopicSettings, _ plan: Plan, on kafka: KafkaConfiguration, _ logger: Logger
     ) async throws {
-        let outcomes = try await KafkaAdmin(configuration: kafka, logger: logger).createTopics(
+        let errors = try await KafkaAdmin(configuration: kafka, logger: logger).createTopics(
             topics.partitions(plan).map { topic in
                 KafkaTopicSpecification(
                     name: topic.name, partitions: topic.count,
                     configuration: Text.equal(topic.name, topics.timelines) ? KafkaTopicSpecification.compacted : [:])
             })
-        for case .failed(let error) in outcomes.values { throw error }
+        for error in errors.values where error.code != .topicAlreadyExists { throw error }
     }
 
     /// Finds the server's processes if it runs here, while all of this environment's own connections are open.
@@ -172,8 +147,9 @@ struct LoadTestEnvironment: Sendable {
             return try await group.reduce(into: [DatabaseVitals]()) { rows, row in if let row { rows.append(row) } }
         }
         guard backends.allSatisfy(\.isLocal) else { return }
-        let processes = PostgresProcesses(backends: Set(backends.map(\.backend)))
-        parts.state.withLock { $0.database = processes }
+        let own = Set(backends.map(\.backend))
+        guard let postmaster = ProcessUsage.postmaster(of: own) else { return }
+        processes.parts.withLock { $0.database = (postmaster, own) }
     }
 
     // MARK: Services
@@ -200,22 +176,22 @@ struct LoadTestEnvironment: Sendable {
         if !properties.isEmpty { environment["FRESHET_KAFKA_PROPERTIES"] = properties.joined(separator: ",") }
         let service = try await ChildProcess.start(
             role == .all ? "service" : "\(role.rawValue) service", arguments, environment: environment,
-            onStart: { [parts] id in parts.state.withLock { $0.serviceIDs.append(id) } })
-        parts.state.withLock { $0.services.append(service) }
+            onStart: { [processes] id in processes.services.withLock { $0.ids.append(id) } })
+        processes.services.withLock { $0.ready.append(service) }
         return service
     }
 
     func stop(_ service: ChildProcess) async {
         await service.stop()
-        parts.state.withLock { state in
-            state.services.removeAll { $0 === service }
-            state.serviceIDs.removeAll { $0 == service.pid }
+        processes.services.withLock { services in
+            services.ready.removeAll { $0 === service }
+            services.ids.removeAll { $0 == service.pid }
         }
     }
 
     /// - Throws: ``CommandFailure`` when a service has ended by itself.
     func requireServices() throws {
-        for service in parts.state.withLock({ $0.services }) where !service.isRunning {
+        for service in processes.services.withLock({ $0.ready }) where !service.isRunning {
             throw CommandFailure(.failure, "the \(service.name) has ended by itself")
         }
     }
@@ -234,7 +210,7 @@ struct LoadTestEnvironment: Sendable {
     }
 
     /// Whether this environment started the broker.
-    var isBrokerEmbedded: Bool { parts.state.withLock { $0.broker != nil } }
+    var isBrokerEmbedded: Bool { processes.parts.withLock { $0.broker != nil } }
 
     func vitals() async throws -> DatabaseVitals {
         guard let row = try await pool.query(.databaseVitals()).first else {
@@ -248,6 +224,13 @@ struct LoadTestEnvironment: Sendable {
             throw CommandFailure(.failure, "PostgreSQL did not say what it holds")
         }
         return row
+    }
+
+    typealias Counters = (overview: Overview, walBytes: Int64, provider: (requests: Int, timelines: Int)?)
+
+    /// Counters of the database and the provider now.
+    func counters() async throws -> Counters {
+        (try await overview(), try await vitals().walBytes, await providerCounts())
     }
 
     /// Tidies the tables and writes a checkpoint.
@@ -285,7 +268,7 @@ struct LoadTestEnvironment: Sendable {
         let admin = KafkaAdmin(configuration: kafka, logger: logger)
         let partitions = try await admin.describe(topics: [topic]).flatMap(\.partitions)
         return try await admin.bounds(of: partitions.map { TopicPartition(topic: topic, partition: $0.id) })
-            .mapValues(\.end)
+            .mapValues(\.upperBound)
     }
 
     /// Lends a publisher of events, and finishes what is under way.
@@ -311,11 +294,11 @@ struct LoadTestEnvironment: Sendable {
         let starts = try await ends(of: topic)
         try await publish(widgets.count) { index in
             OutgoingEvent(
-                world.reload(widgets[index]), id: id(index), time: WallClock.now(),
+                world.reload(widgets[index]), id: id(index), time: Timestamp.now(),
                 key: "u\(world.person(of: widgets[index]))")
         }
         let bounds = try await KafkaAdmin(configuration: kafka, logger: logger).bounds(of: Array(starts.keys))
-        let kept = bounds.reduce(0) { $0 + $1.value.end - max(starts[$1.key] ?? 0, $1.value.earliest) }
+        let kept = bounds.reduce(0) { $0 + $1.value.upperBound - max(starts[$1.key] ?? 0, $1.value.lowerBound) }
         guard kept >= widgets.count else {
             throw CommandFailure(.failure, "the broker has \(kept) of \(widgets.count) events")
         }
@@ -346,6 +329,55 @@ struct LoadTestEnvironment: Sendable {
         }
         return try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(kafka: kafka, group: settings.kafka.group), logger: logger)
+    }
+}
+
+/// Processes of an environment. Their CPU time is sampled all the time, so that the use between any two moments is known
+/// afterwards.
+final class LoadProcesses: Sendable {
+    /// Interval of the samples, and precision of the figures. Each sample reads some small files of `/proc`.
+    private static let interval = Duration.milliseconds(50)
+    /// Most samples, those of an hour; beyond it every other one is dropped.
+    private static let limit = 72_000
+
+    /// Services that are ready, and the ids of all.
+    fileprivate let services = Mutex<(ready: [ChildProcess], ids: [Int32])>(([], []))
+    /// Broker and provider, and the database server with those of its processes that serve the load generator.
+    fileprivate let parts = Mutex<(broker: ChildProcess?, provider: ChildProcess?, database: Server?)>((nil, nil, nil))
+    fileprivate typealias Server = (postmaster: Int32, excluded: Set<Int32>)
+    private let samples = Mutex<[UsageSample]>([])
+
+    /// Takes a sample now.
+    func sample() {
+        // The processes are asked one by one, under no lock.
+        let parts = parts.withLock { $0 }
+        let services = services.withLock { $0.ids }.compactMap { ProcessUsage(of: $0)?.cpuSeconds }
+        let sample = UsageSample(
+            time: .now, service: services.isEmpty ? nil : services.reduce(0, +),
+            database: parts.database.flatMap {
+                ProcessUsage.cpuSeconds(ofServer: $0.postmaster, excluding: $0.excluded)
+            },
+            broker: parts.broker?.cpuSeconds, provider: parts.provider?.cpuSeconds,
+            tool: ProcessUsage(of: ProcessUsage.own)?.cpuSeconds)
+        samples.withLock { samples in
+            if samples.count >= Self.limit {
+                samples = samples.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+            }
+            samples.append(sample)
+        }
+    }
+
+    /// Takes samples until it is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            sample()
+            try? await Task.sleep(for: Self.interval, tolerance: .milliseconds(5))
+        }
+    }
+
+    /// Resources used between two moments.
+    func usage(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> UsageSample? {
+        samples.withLock { $0.usage(from: start, to: end) }
     }
 }
 

@@ -10,15 +10,9 @@ final class OutputWatch: Sendable {
     /// computed.
     typealias Latest = (revision: Int64, hash: ContentHash?)
 
-    private struct State {
-        var isArmed = false
-        var latest: [TimelineID: Latest] = [:]
-        var messages = 0
-        /// Offset after the last message that was read.
-        var next: [TopicPartition: Int64]
-    }
-
-    private let state: Mutex<State>
+    private let isArmed = Atomic(false)
+    /// Number of counted messages, and in `next` the offset after the last message that was read.
+    private let state: Mutex<(latest: [TimelineID: Latest], messages: Int, next: [TopicPartition: Int64])>
     private let starts: [TopicPartition: KafkaOffset]
     private let hashesEntries: Bool
 
@@ -26,14 +20,14 @@ final class OutputWatch: Sendable {
     ///   - starts: where reading begins; the topic's beginning for partitions that are left out.
     ///   - hashesEntries: whether the content of each message is hashed.
     init(from starts: [TopicPartition: Int64] = [:], hashesEntries: Bool = false) {
-        state = Mutex(State(next: starts))
+        state = Mutex(([:], 0, starts))
         self.starts = starts.mapValues { .at($0) }
         self.hashesEntries = hashesEntries
     }
 
     /// Starts to count messages; earlier ones are only read.
     func arm() {
-        state.withLock { $0.isArmed = true }
+        isArmed.store(true, ordering: .releasing)
     }
 
     /// Number of counted messages, tombstones among them.
@@ -67,11 +61,12 @@ final class OutputWatch: Sendable {
     }
 
     private func read(_ batch: KafkaBatch) -> [TimelineID] {
-        state.withLock { state in
+        let isArmed = isArmed.load(ordering: .acquiring)
+        return state.withLock { state in
             var published: [TimelineID] = []
             for index in 0..<batch.count {
                 state.next[batch.topicPartition(index)] = batch.records[index].offset + 1
-                guard state.isArmed else { continue }
+                guard isArmed else { continue }
                 state.messages += 1
                 guard let key = batch.key(index), let id = TimelineID(bytes: batch.bytes[key]),
                     let header = batch.header(index, named: "freshet-revision"),

@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// Resources used by a process so far, read from `/proc`; zero on systems without it.
 struct ProcessUsage: Sendable, Equatable {
@@ -36,21 +35,18 @@ struct ProcessUsage: Sendable, Equatable {
         endedChildrenCPUSeconds = (times[2] + times[3]) / ticksPerSecond
     }
 
-    /// Memory of a process, as `/proc/PID/status` calls it.
-    enum Memory: String {
-        /// Resident now.
-        case resident = "VmRSS:"
-        /// The most that has ever been resident.
-        case peak = "VmHWM:"
+    /// Resident memory of a process now; nil when it is not known.
+    static func residentBytes(of process: Int32) -> Int? { bytes("VmRSS:", of: process) }
+    /// The most that has ever been resident.
+    static func peakResidentBytes(of process: Int32) -> Int? { bytes("VmHWM:", of: process) }
+
+    private static func bytes(_ field: String, of process: Int32) -> Int? {
+        read("/proc/\(process)/status").flatMap { bytes(field, status: $0) }
     }
 
-    /// Bytes of a process's memory; nil when they are not known.
-    static func bytes(of memory: Memory, process: Int32) -> Int? {
-        read("/proc/\(process)/status").flatMap { bytes(of: memory, status: $0) }
-    }
-
-    static func bytes(of memory: Memory, status: String) -> Int? {
-        for line in status.split(separator: "\n") where line.hasPrefix(memory.rawValue) {
+    /// A field of `/proc/PID/status`, in bytes.
+    static func bytes(_ field: String, status: String) -> Int? {
+        for line in status.split(separator: "\n") where line.hasPrefix(field) {
             let fields = line.split(whereSeparator: { $0 == " " || $0 == "\t" })
             guard fields.count == 3, fields[2] == "kB", let kilobytes = Int(fields[1]) else { return nil }
             return kilobytes * 1_024
@@ -80,91 +76,53 @@ struct ProcessUsage: Sendable, Equatable {
         }
         return String(decoding: bytes, as: UTF8.self)
     }
-}
 
-/// A PostgreSQL server on this machine: its first process and what that has started.
-struct PostgresProcesses: Sendable {
-    let postmaster: Int32
-    /// Server processes whose work is not to be counted: those that serve the load generator.
-    let excluded: Set<Int32>
+    // MARK: PostgreSQL
 
+    /// First process of a PostgreSQL server on this machine.
+    ///
     /// - Parameter backends: server processes of the caller's own connections; nil where they are not processes of this
     ///   machine.
-    init?(backends: Set<Int32>) {
+    static func postmaster(of backends: Set<Int32>) -> Int32? {
         guard let first = backends.first, let usage = ProcessUsage(of: first), usage.name.hasPrefix("postgres"),
             let parent = ProcessUsage(of: usage.parent), parent.name.hasPrefix("postgres")
         else { return nil }
-        postmaster = usage.parent
-        excluded = backends
+        return usage.parent
     }
 
-    /// Seconds on processors of the whole server, but for what is excluded.
-    var cpuSeconds: Double? {
+    /// Seconds on processors of a whole PostgreSQL server.
+    ///
+    /// - Parameter excluded: server processes whose work is not to be counted.
+    static func cpuSeconds(ofServer postmaster: Int32, excluding excluded: Set<Int32>) -> Double? {
         guard let root = ProcessUsage(of: postmaster) else { return nil }
-        let live = ProcessUsage.children(of: postmaster).filter { !excluded.contains($0) }
+        let live = children(of: postmaster).filter { !excluded.contains($0) }
             .reduce(0.0) { $0 + (ProcessUsage(of: $1)?.cpuSeconds ?? 0) }
         return root.cpuSeconds + root.endedChildrenCPUSeconds + live
     }
 }
 
-/// CPU time of an environment's parts. It is sampled all the time, so that the use between any two moments is known
-/// afterwards.
-final class UsageSampler: Sendable {
-    /// CPU seconds of each part since its start; nil if unknown.
-    struct Sample: Sendable {
-        var time: ContinuousClock.Instant
-        var service: Double?
-        var database: Double?
-        var broker: Double?
-        var provider: Double?
-        var tool: Double?
-    }
+/// CPU seconds of each part of an environment since its start; nil if unknown.
+struct UsageSample: Sendable {
+    var time: ContinuousClock.Instant
+    var service: Double?
+    var database: Double?
+    var broker: Double?
+    var provider: Double?
+    var tool: Double?
+}
 
-    /// Interval of the samples, and precision of the figures. Each sample reads some small files of `/proc`.
-    static let interval = Duration.milliseconds(50)
-    /// Most samples, those of an hour; beyond it every other one is dropped.
-    private static let limit = 72_000
-
-    private let samples = Mutex<[Sample]>([])
-    private let measure: @Sendable () -> Sample
-
-    /// - Parameter measure: reads the counters now.
-    init(_ measure: @escaping @Sendable () -> Sample) {
-        self.measure = measure
-    }
-
-    /// Takes a sample now.
-    func sample() {
-        let sample = measure()
-        samples.withLock { samples in
-            if samples.count >= Self.limit {
-                samples = samples.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
-            }
-            samples.append(sample)
-        }
-    }
-
-    /// Takes samples until it is cancelled.
-    func run() async {
-        while !Task.isCancelled {
-            sample()
-            try? await Task.sleep(for: Self.interval, tolerance: .milliseconds(5))
-        }
-    }
-
+extension [UsageSample] {
     /// Resources used between two moments: from the last sample before the first to the first one after the second.
-    func usage(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> Sample? {
-        samples.withLock { samples in
-            guard let first = samples.last(where: { $0.time <= start }) ?? samples.first,
-                let last = samples.first(where: { $0.time >= end }) ?? samples.last
-            else { return nil }
-            func difference(_ part: KeyPath<Sample, Double?>) -> Double? {
-                guard let before = first[keyPath: part], let after = last[keyPath: part] else { return nil }
-                return max(0, after - before)
-            }
-            return Sample(
-                time: last.time, service: difference(\.service), database: difference(\.database),
-                broker: difference(\.broker), provider: difference(\.provider), tool: difference(\.tool))
+    func usage(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> UsageSample? {
+        guard let first = last(where: { $0.time <= start }) ?? first,
+            let last = self.first(where: { $0.time >= end }) ?? last
+        else { return nil }
+        func difference(_ part: KeyPath<UsageSample, Double?>) -> Double? {
+            guard let before = first[keyPath: part], let after = last[keyPath: part] else { return nil }
+            return Swift.max(0, after - before)
         }
+        return UsageSample(
+            time: last.time, service: difference(\.service), database: difference(\.database),
+            broker: difference(\.broker), provider: difference(\.provider), tool: difference(\.tool))
     }
 }

@@ -31,10 +31,8 @@ struct ScenarioOptions: ParsableArguments {
     fileprivate func emit(_ result: LoadResult) throws {
         result.printed(asJSON: json)
         guard let report else { return }
-        try LoadPage(
-            report: result.json, charts: result.charts, command: Self.shownCommand(CommandLine.arguments),
-            time: WallClock.now()
-        ).write(to: report)
+        let page = result.page(command: Self.shownCommand(CommandLine.arguments), time: Timestamp.now())
+        try LoadResult.write(page, to: report)
     }
 
     /// The command line as a report shows it: without values of settings, which may be secrets.
@@ -71,19 +69,20 @@ extension Scenario {
     func run() async throws {
         let (options, settings) = (options, options.settings)
         var values = try settings.load(requiring: ["postgres.url"]).settings
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .error }
-        let logger = values.log.logger()
-        let outcome = RunOutcome()
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.logLevel = .error }
+        let logger = values.logger()
+        let (outcomes, outcome) = AsyncStream.makeStream(of: Int.self)
         let work = BackgroundService("load") { [values] in
             let result = try await LoadTestEnvironment.with(plan, options: options, settings: values, logger: logger) {
                 try await run($0)
             }
             Terminal.endProgress()
             try options.emit(result)
-            outcome.end(lost: result.lost)
+            outcome.yield(result.lost)
         }
         try await Program.run([work], logger: logger)
-        switch outcome.lost {
+        outcome.finish()
+        switch await outcomes.first(where: { _ in true }) {
         case nil: throw CommandFailure(.failure, "stopped before the end")
         case 0?: return
         case let lost?: throw CommandFailure(.failure, "lost: \(lost)")

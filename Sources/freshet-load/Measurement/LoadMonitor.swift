@@ -11,10 +11,12 @@ final class LoadMonitor: Sendable {
         var charts = LoadCharts()
         var last = (time: ContinuousClock.Instant.now, sent: 0, stores: 0)
         var lastWAL: (time: ContinuousClock.Instant, bytes: Int64)?
-        var openSpan: (label: String, from: Double)?
+        /// What goes on, since when, and for how long if that is known.
+        var phase = (name: "", start: ContinuousClock.now, length: Duration?.none)
+        /// The phase that is shown in the charts, or was the last; the end is nil while it goes on.
+        var span: (from: ContinuousClock.Instant, to: ContinuousClock.Instant?)?
     }
 
-    let progress: LoadProgress
     private let environment: LoadTestEnvironment
     /// Processes of the service; this one where the service is part of it.
     private let processes: [Int32]
@@ -26,14 +28,19 @@ final class LoadMonitor: Sendable {
     private static let limit = 20_000
 
     init(
-        _ environment: LoadTestEnvironment, services: [ChildProcess], latency: ReloadLatency, progress: LoadProgress,
+        _ environment: LoadTestEnvironment, services: [ChildProcess], latency: ReloadLatency,
         sampling: ReloadMeasurement.Sampling
     ) {
         self.environment = environment
         processes = services.isEmpty ? [ProcessUsage.own] : services.map(\.pid)
         self.latency = latency
-        self.progress = progress
         self.sampling = sampling
+    }
+
+    /// Shows what goes on from now on.
+    func show(_ phase: String, lasting length: Duration? = nil) {
+        state.withLock { $0.phase = (phase, .now, length) }
+        Terminal.phase(phase)
     }
 
     /// Starts to keep samples; their times count from now.
@@ -64,8 +71,8 @@ final class LoadMonitor: Sendable {
             values[.p99] = recent.latency.p99
             values[.max] = recent.latency.max
         }
-        let rate = state.withLock { state -> Double in
-            guard let start = state.start else { return 0 }
+        state.withLock { state in
+            guard let start = state.start else { return }
             let span = max(0.001, state.last.time.duration(to: now) / .seconds(1))
             let timelines = Double(recent.stores - state.last.stores) / span
             values[.eventsPerSecond] = Double(recent.sent - state.last.sent) / span
@@ -75,14 +82,15 @@ final class LoadMonitor: Sendable {
                 state.charts.samples = state.charts.thinned(to: Self.limit / 2)
             }
             state.charts.samples.append(LoadSample(seconds: start.duration(to: now) / .seconds(1), values))
-            return timelines
+            Terminal.progress(
+                state.phase.name, since: state.phase.start, lasting: state.phase.length, rate: timelines,
+                latency: recent.latency)
         }
-        progress.update(rate: rate, latency: recent.latency)
     }
 
     /// Memory, tables and WAL; values that cannot be read now are left out.
     private func probe() async -> [LoadSample.Key: Double?] {
-        let sizes = processes.compactMap { ProcessUsage.bytes(of: .resident, process: $0) }
+        let sizes = processes.compactMap { ProcessUsage.residentBytes(of: $0) }
         var values: [LoadSample.Key: Double?] = [
             .residentBytes: sizes.count == processes.count ? Double(sizes.reduce(0, +)) : nil
         ]
@@ -107,19 +115,23 @@ final class LoadMonitor: Sendable {
 
     /// Shows a phase of the scenario as a span in the charts.
     func withSpan<Value>(_ label: String, _ body: () async throws -> Value) async throws -> Value {
-        state.withLock { state in
-            guard let start = state.start else { return }
-            state.openSpan = (label, start.duration(to: .now) / .seconds(1))
-        }
+        let from = ContinuousClock.now
+        state.withLock { $0.span = (from, nil) }
         let value = try await body()
         state.withLock { state in
-            guard let start = state.start, let open = state.openSpan else { return }
-            let now = start.duration(to: .now) / .seconds(1)
-            state.charts.spans.append(Chart.Span(label: open.label, from: open.from, to: now))
-            state.openSpan = nil
+            let to = ContinuousClock.now
+            state.span = (from, to)
+            guard let start = state.start else { return }
+            state.charts.spans.append(
+                Chart.Span(
+                    label: label, from: start.duration(to: from) / .seconds(1),
+                    to: start.duration(to: to) / .seconds(1)))
         }
         return value
     }
+
+    /// The last phase that is shown in the charts; its end is nil while it goes on.
+    var span: (from: ContinuousClock.Instant, to: ContinuousClock.Instant?)? { state.withLock { $0.span } }
 
     /// The samples and spans so far.
     var charts: LoadCharts { state.withLock { $0.charts } }

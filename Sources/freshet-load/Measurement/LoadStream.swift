@@ -5,25 +5,11 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Reloads of an app's people in an open loop: each event is sent at its intended time, regardless of the events
-/// before it.
-struct LoadStream: Sendable {
-    let plan: StreamPlan
-    let publisher: EventPublisher
-    let latency: ReloadLatency
-    /// Whether an event goes to another widget if its own still has a pending reload. Otherwise the latencies of the two
-    /// reloads could not be distinguished.
-    var avoidsWaiting = false
-    /// Least time between two sends, so that a fast stream sends several events at once.
-    var spacing = Duration.microseconds(500)
-    /// Whether the stream waits, because Kafka could not keep more; as with ``maximumUnacknowledged``, latencies count
-    /// on.
-    var isHeldUp: @Sendable () -> Bool = { false }
-
+extension ReloadMeasurement {
     /// Events sent at once, at most.
     private static let chunk = 2_000
-    /// Beyond this many events without an acknowledgement the stream waits; latencies still count from the time at
-    /// which its events were to be sent.
+    /// Beyond this many events without an acknowledgement a stream waits; latencies still count from the time at which
+    /// its events were to be sent.
     private static let maximumUnacknowledged = 50_000
     /// Number of neighbours that are tried for a widget whose reload is waited for.
     private static let neighbours = 16
@@ -31,12 +17,16 @@ struct LoadStream: Sendable {
     /// An event with its intended time.
     private typealias Outgoing = (event: OutgoingEvent, sample: ReloadLatency.Event)
 
-    /// Publishes from `start` on.
+    /// Publishes a stream in an open loop: each event is sent at its intended time, regardless of the events before it.
     ///
-    /// - Parameter series: which series an event that is to be sent at a time belongs to; nil ends the stream.
+    /// - Parameters:
+    ///   - start: time of the stream's start.
+    ///   - spacing: least time between two sends, so that a fast stream sends several events at once.
+    ///   - series: which series an event that is to be sent at a time belongs to; nil ends the stream.
     /// - Throws: `CancellationError`.
-    func run(
-        from start: ContinuousClock.Instant, series: @Sendable (ContinuousClock.Instant) -> LoadSeries?
+    func publish(
+        _ plan: StreamPlan, from start: ContinuousClock.Instant, spacing: Duration = .microseconds(500),
+        series: @Sendable (ContinuousClock.Instant) -> LoadSeries?
     ) async throws {
         try await withThrowingDiscardingTaskGroup { group in
             var stream = SyntheticStream(plan)
@@ -44,7 +34,7 @@ struct LoadStream: Sendable {
             while var event = stream.next() {
                 var intended = start + event.arrival
                 try await Task.sleep(until: max(wake, intended), tolerance: .zero, clock: .continuous)
-                while latency.unacknowledged > Self.maximumUnacknowledged || isHeldUp() {
+                while latency.unacknowledged > Self.maximumUnacknowledged || latency.isHeldUp {
                     try await Task.sleep(for: .milliseconds(5))
                 }
                 let now = ContinuousClock.now
@@ -54,7 +44,7 @@ struct LoadStream: Sendable {
                         send(events, in: &group)
                         return
                     }
-                    events.append(outgoing(event, intended: intended, series: series))
+                    events.append(outgoing(event, of: plan.world, intended: intended, series: series))
                     // The next one waits for its time, and this loop for the next turn.
                     guard events.count < Self.chunk, let peeked = stream.peek(), start + peeked.arrival <= now,
                         let next = stream.next()
@@ -68,13 +58,14 @@ struct LoadStream: Sendable {
         }
     }
 
+    /// An event of a stream. Where the latencies of two reloads of a widget could not be distinguished, an event goes to
+    /// another widget if its own still has a pending reload.
     private func outgoing(
-        _ streamed: StreamEvent, intended: ContinuousClock.Instant, series: LoadSeries
+        _ streamed: StreamEvent, of world: LoadWorld, intended: ContinuousClock.Instant, series: LoadSeries
     ) -> Outgoing {
-        let world = plan.world
         var event = streamed
         var timeline = world.timeline(of: event.widget).id
-        if avoidsWaiting {
+        if !roles.isEmpty {
             var tries = 0
             while latency.isWaiting(timeline), tries < Self.neighbours {
                 event.widget = (event.widget + 1) % world.widgets
@@ -83,9 +74,7 @@ struct LoadStream: Sendable {
             }
         }
         return (
-            OutgoingEvent(
-                event.event(in: plan.world), time: WallClock.now(),
-                key: event.key(in: plan.world)),
+            OutgoingEvent(event.event(in: world), time: Timestamp.now(), key: event.key(in: world)),
             ReloadLatency.Event(timeline: timeline, intended: intended, series: series)
         )
     }

@@ -1,4 +1,5 @@
 import FreshetService
+import Histogram
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -42,24 +43,28 @@ final class ReloadLatency: Sendable {
 
     fileprivate struct State {
         var pending: [TimelineID: Pending] = [:]
-        var histograms: [LoadSeries: LatencyHistogram] = [:]
+        var histograms: [LoadSeries: Histogram<UInt32>] = [:]
         var unacknowledged = 0
         var counts = Counts()
         var stored: Set<TimelineID>?
         /// Latencies since the last ``takeRecent()``.
-        var recent = LatencyHistogram()
+        var recent = Histogram<UInt32>.latencies()
         var stores = 0
         var lastStore: ContinuousClock.Instant?
         /// Timelines of the events.
         var targets: Set<TimelineID> = []
-        /// Behind the last acknowledged event of each partition.
-        var ends: [EventPlace: Int64] = [:]
+        /// Offset behind the last acknowledged event of each partition, by the partition's beginning.
+        var ends: [EventPosition: Int64] = [:]
+
+        mutating func note(_ position: EventPosition) {
+            ends[position.beginning] = max(ends[position.beginning] ?? 0, position.offset + 1)
+        }
 
         mutating func serve(_ event: Event, at time: ContinuousClock.Instant) {
             counts.served += 1
             guard event.series != .warmUp else { return }
             let latency = event.intended.duration(to: time)
-            histograms[event.series, default: LatencyHistogram()].record(latency)
+            histograms[event.series, default: .latencies()].record(latency)
             recent.record(latency)
         }
     }
@@ -78,6 +83,12 @@ final class ReloadLatency: Sendable {
     }
 
     private let state = Mutex(State())
+    private let held = Atomic(false)
+
+    /// Whether the streams wait, because Kafka could not keep more; latencies count on.
+    var isHeldUp: Bool { held.load(ordering: .relaxed) }
+
+    func holdUp(_ isHeldUp: Bool) { held.store(isHeldUp, ordering: .relaxed) }
 
     /// Events without an acknowledgement so far.
     var unacknowledged: Int { state.withLock { $0.unacknowledged } }
@@ -94,7 +105,7 @@ final class ReloadLatency: Sendable {
     var lastStore: ContinuousClock.Instant? { state.withLock { $0.lastStore } }
 
     func summary(of series: LoadSeries) -> LatencySummary {
-        state.withLock { $0.histograms[series]?.summary ?? LatencyHistogram().summary }
+        state.withLock { $0.histograms[series]?.summary ?? LatencySummary() }
     }
 
     /// Said before the events are handed to Kafka.
@@ -168,9 +179,9 @@ final class ReloadLatency: Sendable {
         state.withLock { $0.note(position) }
     }
 
-    /// Number of acknowledged events that are not before these consumer positions: next offsets by topic (as
-    /// ``EventPosition`` numbers them) and partition.
-    func unapplied(at positions: [EventPlace: Int64]) -> Int {
+    /// Number of acknowledged events that are not before these consumer positions: next offsets by the beginning of the
+    /// partition.
+    func unapplied(at positions: [EventPosition: Int64]) -> Int {
         state.withLock { state in
             state.ends.reduce(0) { $0 + Int(max(0, $1.value - (positions[$1.key] ?? 0))) }
         }
@@ -197,21 +208,10 @@ final class ReloadLatency: Sendable {
     var distinctStored: Int { state.withLock { $0.stored?.count ?? 0 } }
 }
 
-/// A partition of one of the topics of events.
-struct EventPlace: Hashable, Sendable {
-    /// As ``EventPosition`` numbers it.
-    var topic: Int16
-    var partition: Int32
-}
-
-extension ReloadLatency.State {
-    fileprivate mutating func note(_ position: EventPosition) {
-        let place = EventPlace(topic: position.topic, partition: position.partition)
-        ends[place] = max(ends[place] ?? 0, position.offset + 1)
-    }
-}
-
 extension EventPosition {
+    /// Beginning of the partition.
+    var beginning: EventPosition { EventPosition(topic: topic, partition: partition, offset: 0) }
+
     /// Whether an event at this place was applied after, or is, the one at another: within a partition only.
     func covers(_ other: EventPosition) -> Bool {
         topic == other.topic && partition == other.partition && offset >= other.offset

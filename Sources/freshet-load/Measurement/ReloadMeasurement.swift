@@ -9,45 +9,38 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// Placement of a scenario's service in processes.
-enum ServicePlacement: String, Sendable {
-    /// All roles in the tool's own process.
-    case here
-    /// All roles in one process of their own.
-    case apart
-    /// Ingest and workers in a process each.
-    case separate
-}
-
 /// An environment on which reloads are measured one by one: apps whose widgets are all rendered, a running service, a
 /// consumer of its output, and the samples for the charts.
 struct ReloadMeasurement: Sendable {
     let environment: LoadTestEnvironment
-    let placement: ServicePlacement
+    /// Roles of the service's processes; empty: all roles work in this process.
+    let roles: [ProcessRole]
     let publisher: EventPublisher
     let latency: ReloadLatency
     let watch: OutputWatch
     let monitor: LoadMonitor
-    /// Empty where the service is in this process.
     let services: [ChildProcess]
+
+    /// Counters before the events.
+    private var before: LoadTestEnvironment.Counters
 
     /// Sampling of the charts, and whether it includes sizes and row versions.
     typealias Sampling = (interval: Duration, includesTables: Bool)
 
     /// Registers and renders the apps, and lends a measurement, whose tasks end with `body`.
     static func with<Value: Sendable>(
-        _ environment: LoadTestEnvironment, worlds: [LoadWorld], placement: ServicePlacement,
+        _ environment: LoadTestEnvironment, worlds: [LoadWorld], roles: [ProcessRole] = [],
         sampling: Sampling = (.seconds(1), false), _ body: @escaping @Sendable (ReloadMeasurement) async throws -> Value
     ) async throws -> Value {
-        let (latency, watch, progress) = (ReloadLatency(), OutputWatch(), LoadProgress())
+        let (latency, watch) = (ReloadLatency(), OutputWatch())
         for world in worlds {
-            progress.begin("importing \(world.widgets) widgets of \(world.app)")
+            Terminal.phase("importing \(world.widgets) widgets of \(world.app)")
             try await world.place(in: environment.store, provider: environment.providerURL)
         }
         // Without latencies at the output, fewer fetches spare the broker.
         let consumer = try environment.outputConsumer(
-            wait: environment.plan.readerWait ?? (placement == .here ? .milliseconds(100) : nil))
-        let node = placement == .here ? try node(on: environment, latency) : nil
+            wait: environment.plan.readerWait ?? (roles.isEmpty ? .milliseconds(100) : nil))
+        let node = roles.isEmpty ? try node(on: environment, latency) : nil
         let onPublished: (@Sendable (TimelineID) -> Void)?
         if node == nil { onPublished = { latency.notePublished($0) } } else { onPublished = nil }
         return try await withThrowingTaskGroup(of: Value?.self) { group in
@@ -66,13 +59,14 @@ struct ReloadMeasurement: Sendable {
                 }
             }
             group.addTask {
-                let services = try await start(placement, node, environment)
-                let monitor = LoadMonitor(
-                    environment, services: services, latency: latency, progress: progress, sampling: sampling)
-                return try await environment.withPublisher { publisher in
+                _ = try await node?.ready()
+                var services: [ChildProcess] = []
+                for role in roles { services.append(try await environment.startService(role)) }
+                let monitor = LoadMonitor(environment, services: services, latency: latency, sampling: sampling)
+                return try await environment.withPublisher { [services] publisher in
                     let measurement = ReloadMeasurement(
-                        environment: environment, placement: placement, publisher: publisher, latency: latency,
-                        watch: watch, monitor: monitor, services: services)
+                        environment: environment, roles: roles, publisher: publisher, latency: latency, watch: watch,
+                        monitor: monitor, services: services, before: try await environment.counters())
                     return try await measurement.run(body)
                 }
             }
@@ -100,23 +94,10 @@ struct ReloadMeasurement: Sendable {
         }
     }
 
-    private static func start(
-        _ placement: ServicePlacement, _ node: FreshetNode?, _ environment: LoadTestEnvironment
-    ) async throws -> [ChildProcess] {
-        switch placement {
-        case .here:
-            _ = try await node?.ready()
-            return []
-        case .apart: return [try await environment.startService()]
-        case .separate:
-            return [try await environment.startService(.ingest), try await environment.startService(.workers)]
-        }
-    }
-
     private func run<Value: Sendable>(
         _ body: @escaping @Sendable (ReloadMeasurement) async throws -> Value
     ) async throws -> Value {
-        monitor.progress.begin("rendering all widgets")
+        monitor.show("rendering all widgets")
         try await settle()
         let overview = try await environment.overview()
         guard overview.stale == 0, overview.stored == overview.timelines else {
@@ -125,13 +106,16 @@ struct ReloadMeasurement: Sendable {
         // Reads what was published so far, so that counting begins with the events.
         try await readOutput()
         await environment.checkpoint()
+        var measurement = self
+        measurement.before = try await environment.counters()
         watch.arm()
+        monitor.begin()
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await monitor.run()
                 return nil
             }
-            group.addTask { try await body(self) }
+            group.addTask { [measurement] in try await body(measurement) }
             defer { group.cancelAll() }
             while let finished = try await group.next() {
                 if let value = finished { return value }
@@ -140,20 +124,16 @@ struct ReloadMeasurement: Sendable {
         }
     }
 
-    func stream(_ plan: StreamPlan) -> LoadStream {
-        LoadStream(plan: plan, publisher: publisher, latency: latency, avoidsWaiting: placement != .here)
-    }
-
     // MARK: Waiting
 
-    /// The consumer positions.
-    func positions() async throws -> [EventPlace: Int64] {
+    /// The consumer positions: next offsets by the beginning of the partition.
+    func positions() async throws -> [EventPosition: Int64] {
         let topics = environment.settings.topics
         let names = [topics.pushes, topics.appChanges, topics.widgets, topics.donations]
-        var positions: [EventPlace: Int64] = [:]
+        var positions: [EventPosition: Int64] = [:]
         for row in try await environment.pool.query(.listPositions()) {
             guard let topic = names.firstIndex(where: { Text.equal($0, row.topic) }) else { continue }
-            positions[EventPlace(topic: Int16(topic), partition: row.partition)] = row.nextOffset
+            positions[EventPosition(topic: Int16(topic), partition: row.partition, offset: 0)] = row.nextOffset
         }
         return positions
     }
@@ -194,25 +174,6 @@ extension LoadTestEnvironment.Plan {
 }
 
 extension ReloadMeasurement {
-    /// Values of the counters at the beginning of a scenario.
-    struct Beginning: Sendable {
-        var overview: Overview
-        var walBytes: Int64
-        /// Number of messages on the output topic.
-        var messages: Int
-        var provider: (requests: Int, timelines: Int)?
-    }
-
-    /// Reads the counters and starts sampling for the charts.
-    func begin() async throws -> Beginning {
-        let beginning = Beginning(
-            overview: try await environment.overview(), walBytes: try await environment.vitals().walBytes,
-            messages: watch.messages,
-            provider: await environment.providerCounts())
-        monitor.begin()
-        return beginning
-    }
-
     /// Result of the scenario after everything has settled, checked in PostgreSQL, against the provider's counts, and
     /// on the output topic.
     ///
@@ -221,12 +182,10 @@ extension ReloadMeasurement {
     ///   - others: number of events that were published besides the streams.
     ///   - start: start of the measurement; the wall time ends with the last stored timeline.
     func result(
-        _ scenario: String, since beginning: Beginning, from start: ContinuousClock.Instant,
-        latencies series: LoadSeries,
-        others: Int = 0
+        _ scenario: String, from start: ContinuousClock.Instant, latencies series: LoadSeries, others: Int = 0
     ) async throws -> LoadResult {
-        monitor.progress.begin("checking")
-        environment.sampler.sample()
+        monitor.show("checking")
+        environment.processes.sample()
         let end = latency.lastStore ?? start
         let vitals = try await environment.vitals()
         let provider = await environment.providerCounts()
@@ -235,9 +194,9 @@ extension ReloadMeasurement {
         let check = try await checkOutput()
         let counts = latency.counts
         let summary = latency.summary(of: series)
-        let usage = environment.sampler.usage(from: start, to: end)
+        let usage = environment.processes.usage(from: start, to: end)
 
-        var losses = LoadLosses(published: counts.sent - counts.failed, before: beginning.overview, after: after)
+        var losses = [LoadLoss: Int](published: counts.sent - counts.failed, before: before.overview, after: after)
         losses[.unacknowledged] = counts.failed
         losses[.unapplied] = latency.unapplied(at: try await positions())
         losses[.unserved] = check.unserved
@@ -246,17 +205,17 @@ extension ReloadMeasurement {
         result.events = counts.sent - counts.failed + others
         result.distinctTimelines = latency.targets.count
         result.wallSeconds = max(0, start.duration(to: end) / .seconds(1))
-        result.timelines = watch.messages - beginning.messages
-        if let before = beginning.provider, let provider {
-            result.providerRequests = provider.requests - before.requests
-            result.providerTimelines = provider.timelines - before.timelines
+        result.timelines = watch.messages
+        if let earlier = before.provider, let provider {
+            result.providerRequests = provider.requests - earlier.requests
+            result.providerTimelines = provider.timelines - earlier.timelines
         }
-        result.walBytes = Int(vitals.walBytes - beginning.walBytes)
-        result.serviceCPUSeconds = placement == .here ? usage?.tool : usage?.service
+        result.walBytes = Int(vitals.walBytes - before.walBytes)
+        result.serviceCPUSeconds = roles.isEmpty ? usage?.tool : usage?.service
         result.databaseCPUSeconds = usage?.database
         result.peakResidentBytes =
-            placement == .here
-            ? ProcessUsage.bytes(of: .peak, process: ProcessUsage.own)
+            roles.isEmpty
+            ? ProcessUsage.peakResidentBytes(of: ProcessUsage.own)
             : services.reduce(0) { $0 + ($1.peakResidentBytes ?? 0) }
         if summary.samples > 0 { result.latency = summary }
         result.lost = losses.total
@@ -264,9 +223,10 @@ extension ReloadMeasurement {
         result.verified = check.same
         result.charts = monitor.charts
         result.extras = [
-            ("service", .string(placement.rawValue)), ("brokerCPUSeconds", .rounded(usage?.broker)),
+            ("service", roles.isEmpty ? "here" : roles == [.all] ? "apart" : "separate"),
+            ("brokerCPUSeconds", .rounded(usage?.broker)),
             ("providerCPUSeconds", .rounded(usage?.provider)),
-            ("toolCPUSeconds", placement == .here ? .null : .rounded(usage?.tool)), ("losses", losses.json),
+            ("toolCPUSeconds", roles.isEmpty ? .null : .rounded(usage?.tool)), ("losses", losses.json),
             ("unmeasuredEvents", .number(JSONNumber(check.served + counts.unplaced))),
         ]
         return result

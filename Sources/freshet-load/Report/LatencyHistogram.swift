@@ -4,34 +4,25 @@ import Histogram
 import JSON
 import WidgetModel
 
-/// Latencies to three digits, from a microsecond to ten minutes; what is longer counts as ten minutes.
-struct LatencyHistogram: Sendable {
-    private static let longest: UInt64 = 600_000_000
+/// Longest latency that is distinguished, in microseconds.
+private let longestLatency: UInt64 = 600_000_000
 
-    private var histogram = Histogram<UInt32>(
-        highestTrackableValue: LatencyHistogram.longest, numberOfSignificantValueDigits: .three)
-
-    mutating func record(_ latency: Duration) {
-        _ = histogram.record(min(UInt64(max(0, latency / .microseconds(1))), Self.longest))
+extension Histogram<UInt32> {
+    /// Latencies to three digits, from a microsecond to ten minutes; what is longer counts as ten minutes.
+    static func latencies() -> Histogram {
+        Histogram(highestTrackableValue: longestLatency, numberOfSignificantValueDigits: .three)
     }
 
-    mutating func reset() {
-        histogram.reset()
+    mutating func record(_ latency: Duration) {
+        _ = record(Swift.min(UInt64(Swift.max(0, latency / .microseconds(1))), longestLatency))
     }
 
     var summary: LatencySummary {
-        func milliseconds(_ percentile: Double) -> Double {
-            Double(histogram.valueAtPercentile(percentile)) / 1_000
-        }
-        var summary = LatencySummary()
-        summary.samples = Int(histogram.totalCount)
-        guard summary.samples > 0 else { return summary }
-        summary.p50 = milliseconds(50)
-        summary.p90 = milliseconds(90)
-        summary.p99 = milliseconds(99)
-        summary.p999 = milliseconds(99.9)
-        summary.max = Double(histogram.max) / 1_000
-        return summary
+        func milliseconds(_ percentile: Double) -> Double { Double(valueAtPercentile(percentile)) / 1_000 }
+        guard totalCount > 0 else { return LatencySummary() }
+        return LatencySummary(
+            samples: Int(totalCount), p50: milliseconds(50), p90: milliseconds(90), p99: milliseconds(99),
+            p999: milliseconds(99.9), max: Double(max) / 1_000)
     }
 }
 

@@ -34,9 +34,9 @@ struct LoadSample: Sendable, Equatable {
 
     var json: JSONValue {
         let members = Key.allCases.compactMap { key in
-            values[key].map { JSONObject.Member(key: key.rawValue, value: .rounded($0)) }
+            values[key].map { (key: key.rawValue, value: JSONValue.rounded($0)) }
         }
-        return .object(JSONObject([JSONObject.Member(key: "seconds", value: .rounded(seconds))] + members))
+        return .object(JSONObject([(key: "seconds", value: .rounded(seconds))] + members))
     }
 }
 

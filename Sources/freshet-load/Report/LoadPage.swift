@@ -6,15 +6,9 @@ import WidgetModel
 
 /// A load report as one HTML page that needs nothing else: figures, charts, the command, and the whole JSON. It is also
 /// well-formed XML.
-struct LoadPage: Sendable {
-    /// As ``LoadResult/json`` gives it: at least the members that all scenarios have.
-    let report: JSONValue
-    let charts: LoadCharts
-    /// Without values that must not be shown.
-    let command: String
-    let time: Timestamp
-
-    var text: String {
+extension LoadResult {
+    /// - Parameter command: without values that must not be shown.
+    func page(command: String, time: Timestamp) -> String {
         let lead: HTML = """
             \(verdict)
             <p class="quiet">\(time.rfc3339) · Freshet \(FreshetNode.version)</p>
@@ -32,16 +26,15 @@ struct LoadPage: Sendable {
             <pre>\(withoutSamples.pretty)</pre>
             </details>
             """
-        let scenario = report["scenario"]?.stringValue ?? ""
-        return ReportPage.html(title: "freshet-load \(scenario)", lead: lead, body: body, style: Self.style)
+        return HTML.report(title: "freshet-load \(scenario)", lead: lead, body: body, style: Self.style)
     }
 
     /// Writes the whole page, or nothing.
     ///
     /// - Throws: ``CommandFailure``, which names the file.
-    func write(to path: String) throws(CommandFailure) {
+    static func write(_ page: String, to path: String) throws(CommandFailure) {
         do {
-            try Data(text.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
+            try Data(page.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
         } catch {
             throw CommandFailure(.failure, "\(path) cannot be written: \(error.localizedDescription)")
         }
@@ -49,15 +42,9 @@ struct LoadPage: Sendable {
 
     // MARK: Figures
 
-    private func value(_ path: String...) -> Double? {
-        path.reduce(report as JSONValue?) { $0?[$1] }?.numberValue?.double
-    }
-
     private var verdict: HTML {
-        let lost = value("lost") ?? 0
-        let stale = value("stale") ?? 0
         guard lost > 0 || stale > 0 else { return "<p class=\"good\">Nothing lost, nothing stale.</p>" }
-        return "<p class=\"bad\">Lost \(Figure.digits(lost)), stale \(Figure.digits(stale)).</p>"
+        return "<p class=\"bad\">Lost \(Figure.digits(Double(lost))), stale \(Figure.digits(Double(stale))).</p>"
     }
 
     /// Names and values; those that the scenario does not know are left out.
@@ -65,18 +52,18 @@ struct LoadPage: Sendable {
         func plain(_ value: Double) -> String { Figure.short(value) }
         func milliseconds(_ value: Double) -> String { Figure.digits(value) + " ms" }
         func seconds(_ value: Double) -> String { Figure.digits(value) + " s" }
-        let latency = "latencyMilliseconds"
+        func whole(_ value: Int?) -> Double? { value.map(Double.init) }
         let known: [(String, Double?, (Double) -> String)] = [
-            ("events/s", value("eventsPerSecond"), plain), ("timelines/s", value("timelinesPerSecond"), plain),
-            ("p50", value(latency, "p50"), milliseconds), ("p90", value(latency, "p90"), milliseconds),
-            ("p99", value(latency, "p99"), milliseconds), ("p99.9", value(latency, "p999"), milliseconds),
-            ("longest", value(latency, "max"), milliseconds), ("events", value("events"), plain),
-            ("distinct timelines", value("distinctTimelines"), plain), ("wall time", value("wallSeconds"), seconds),
-            ("provider requests", value("providerRequests"), plain),
-            ("timelines of the provider", value("providerTimelines"), plain),
-            ("CPU of the service", value("serviceCPUSeconds"), seconds),
-            ("CPU of PostgreSQL", value("databaseCPUSeconds"), seconds), ("WAL", value("walBytes"), Figure.bytes),
-            ("peak memory", value("peakResidentBytes"), Figure.bytes), ("verified", value("verified"), plain),
+            ("events/s", eventsPerSecond, plain), ("timelines/s", timelinesPerSecond, plain),
+            ("p50", latency?.p50, milliseconds), ("p90", latency?.p90, milliseconds),
+            ("p99", latency?.p99, milliseconds), ("p99.9", latency?.p999, milliseconds),
+            ("longest", latency?.max, milliseconds), ("events", whole(events), plain),
+            ("distinct timelines", whole(distinctTimelines), plain), ("wall time", wallSeconds, seconds),
+            ("provider requests", whole(providerRequests), plain),
+            ("timelines of the provider", whole(providerTimelines), plain),
+            ("CPU of the service", serviceCPUSeconds, seconds), ("CPU of PostgreSQL", databaseCPUSeconds, seconds),
+            ("WAL", whole(walBytes), Figure.bytes), ("peak memory", whole(peakResidentBytes), Figure.bytes),
+            ("verified", whole(verified), plain),
         ]
         return known.compactMap { name, value, format in value.map { (name, format($0)) } }
     }
@@ -87,8 +74,9 @@ struct LoadPage: Sendable {
 
     /// The report without its samples, which the charts show.
     private var withoutSamples: JSONValue {
-        guard case .object(let object) = report else { return report }
-        return .object(JSONObject(object.members.filter { $0.key != "samples" }))
+        var result = self
+        result.charts.samples = []
+        return result.json
     }
 
     // MARK: Charts

@@ -2,29 +2,28 @@ import Foundation
 import FreshetService
 import Synchronization
 
-/// Shows the progress of a scenario on standard error: a line that is overwritten on a terminal, a line a phase
-/// elsewhere.
-final class LoadProgress: Sendable {
-    /// The length is nil if it is not known.
-    private let state = Mutex<(phase: String, length: Duration?, start: ContinuousClock.Instant)>(("", nil, .now))
-
-    func begin(_ phase: String, lasting length: Duration? = nil) {
-        state.withLock { $0 = (phase, length, .now) }
-        if Terminal.showsProgress { Terminal.progress(phase) } else { Terminal.complain(phase) }
+extension Terminal {
+    /// Shows what goes on: in the progress line on a terminal, in a line a phase elsewhere.
+    static func phase(_ name: String) {
+        if showsProgress { progress(name) } else { complain(name) }
     }
 
+    /// Shows the progress of a phase.
+    ///
     /// - Parameters:
     ///   - rate: timelines a second.
     ///   - latency: since the last update.
-    func update(rate: Double, latency: LatencySummary?) {
-        guard Terminal.showsProgress else { return }
-        let state = state.withLock { $0 }
-        let elapsed = state.start.duration(to: .now) / .seconds(1)
-        let length = state.length.map { $0 / .seconds(1) }
-        Terminal.progress(
-            Self.line(
-                state.phase, share: length.map { elapsed / $0 }, rate: rate,
-                secondsLeft: length.map { $0 - elapsed }, latency: latency, width: Self.width))
+    static func progress(
+        _ phase: String, since start: ContinuousClock.Instant, lasting length: Duration?, rate: Double,
+        latency: LatencySummary
+    ) {
+        guard showsProgress else { return }
+        let elapsed = start.duration(to: .now) / .seconds(1)
+        let length = length.map { $0 / .seconds(1) }
+        progress(
+            line(
+                phase, share: length.map { elapsed / $0 }, rate: rate, secondsLeft: length.map { $0 - elapsed },
+                latency: latency, width: width))
     }
 
     /// Width of the terminal.
@@ -83,10 +82,10 @@ struct DrainRecorder: Sendable {
         guard all > 0 else { return }
         let elapsed = start.duration(to: now) / .seconds(1)
         Terminal.progress(
-            LoadProgress.line(
+            Terminal.line(
                 phase, share: Double(done) / Double(all), rate: timelines ?? events,
                 secondsLeft: done > 0 ? elapsed / Double(done) * Double(all - done) : nil, latency: nil,
-                width: LoadProgress.width))
+                width: Terminal.width))
     }
 }
 

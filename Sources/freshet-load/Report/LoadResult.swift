@@ -53,7 +53,7 @@ struct LoadResult: Sendable, Equatable {
             ("verified", .integer(verified)),
         ]
         members += extras.map { ($0.key, $0.value) } + charts.members.map { ($0.key, $0.value) }
-        return .object(JSONObject(members.map { JSONObject.Member(key: $0.0, value: $0.1) }))
+        return .object(JSONObject(members.map { (key: $0.0, value: $0.1) }))
     }
 
     func printed(asJSON: Bool) {
@@ -101,50 +101,45 @@ extension JSONValue {
     static func integer(_ value: Int?) -> JSONValue { value.map { .number(JSONNumber($0)) } ?? .null }
 }
 
-/// Counts of requested reloads that were not done, read back from PostgreSQL and Kafka.
-struct LoadLosses: Sendable, Equatable {
-    enum Sort: String, Sendable, CaseIterable {
-        /// Events that Kafka did not acknowledge.
-        case unacknowledged
-        /// Events that are before no consumer position.
-        case unapplied
-        /// Events that no timeline has counted.
-        case uncounted
-        /// Events, or targeted timelines, without a timeline that was stored for them.
-        case unserved
-        /// Timelines that are behind a generation.
-        case stale
-        /// Timelines whose last message is not of the stored content.
-        case unpublished
-        /// Targeted timelines beyond the number that the provider has counted.
-        case unfetched
-        case deadLetters
-    }
+/// A sort of requested reloads that were not done, as PostgreSQL and Kafka tell.
+enum LoadLoss: String, Sendable, CaseIterable {
+    /// Events that Kafka did not acknowledge.
+    case unacknowledged
+    /// Events that are before no consumer position.
+    case unapplied
+    /// Events that no timeline has counted.
+    case uncounted
+    /// Events, or targeted timelines, without a timeline that was stored for them.
+    case unserved
+    /// Timelines that are behind a generation.
+    case stale
+    /// Timelines whose last message is not of the stored content.
+    case unpublished
+    /// Targeted timelines beyond the number that the provider has counted.
+    case unfetched
+    case deadLetters
+}
 
-    private var counts: [Sort: Int] = [:]
-
-    subscript(sort: Sort) -> Int {
-        get { counts[sort, default: 0] }
-        set { counts[sort] = newValue > 0 ? newValue : nil }
-    }
-
-    init() {}
-
+/// Numbers of reloads that were not done; a negative number is none.
+extension [LoadLoss: Int] {
     /// - Parameters:
     ///   - published: number of acknowledged events, each for one timeline.
     ///   - before: the store before the first of them.
     ///   - after: the store when everything was quiet.
     init(published: Int, before: Overview, after: Overview) {
-        self[.uncounted] = published - Int(after.requested - before.requested)
-        self[.stale] = Int(after.stale)
-        self[.deadLetters] = Int(after.deadLetters)
+        self = [
+            .uncounted: published - Int(after.requested - before.requested), .stale: Int(after.stale),
+            .deadLetters: Int(after.deadLetters),
+        ]
     }
 
-    var total: Int { counts.values.reduce(0, +) }
+    var total: Int { values.reduce(0) { $0 + Swift.max(0, $1) } }
 
     var json: JSONValue {
         .object(
             JSONObject(
-                Sort.allCases.map { JSONObject.Member(key: $0.rawValue, value: .number(JSONNumber(self[$0]))) }))
+                LoadLoss.allCases.map {
+                    (key: $0.rawValue, value: .count(Swift.max(0, self[$0] ?? 0)))
+                }))
     }
 }

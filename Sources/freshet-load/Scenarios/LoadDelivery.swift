@@ -2,6 +2,7 @@ import ArgumentParser
 import AsyncHTTPClient
 import Foundation
 import FreshetService
+import Histogram
 import JSON
 import JWTKit
 import NIOCore
@@ -71,7 +72,7 @@ struct LoadDelivery: Scenario {
     }
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(String.randomID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let standIn = try await APNsStandIn.start(countsTokens: false)
@@ -83,7 +84,7 @@ struct LoadDelivery: Scenario {
         try await world.place(in: environment.store, provider: environment.providerURL)
         let rows = try await rows(environment)
         let secret = Array((0..<32).map { _ in UInt8.random(in: 0...255) })
-        try await register(sealing: DeviceTokenKeys([.init(id: "load", secret: secret)]), environment)
+        try await register(sealing: DeviceTokenKeys([(id: "load", secret: secret)]), environment)
         await environment.checkpoint()
 
         var result = LoadResult(scenario: "delivery")
@@ -137,7 +138,7 @@ struct LoadDelivery: Scenario {
                 let address = APNsAddress(token: token(device), environment: .production, topic: Self.topic)
                 let owner = DeviceTokenKeys.Owner(appID: app.id, user: "u\(device)", device: "d\(device)")
                 return RegistrationWrite(
-                    appID: app.id, user: owner.user, device: owner.device, time: WallClock.now(),
+                    appID: app.id, user: owner.user, device: owner.device, time: Timestamp.now(),
                     isOrderedByArrival: false, channel: .apns(address), token: try keys.seal(address.token, for: owner))
             }
             _ = try await environment.pool.query(.writeRegistrations(writes))
@@ -242,7 +243,7 @@ struct LoadDelivery: Scenario {
 private final class Arrivals: Sendable {
     private struct State {
         var changed: [ContinuousClock.Instant?]
-        var latencies = LatencyHistogram()
+        var latencies = Histogram<UInt32>.latencies()
         /// Changed devices that are still to be notified.
         var missing = 0
         /// Devices that were not notified in the phases before, after all of the wait.

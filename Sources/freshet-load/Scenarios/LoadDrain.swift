@@ -142,7 +142,7 @@ struct LoadDrain: Scenario {
             let samples = try await settle(published: applied + events, environment)
             result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
             let last = try await environment.vitals()
-            environment.sampler.sample()
+            environment.processes.sample()
             result.peakResidentBytes = service?.peakResidentBytes
             return (ready, readyAt, last)
         }
@@ -151,14 +151,14 @@ struct LoadDrain: Scenario {
         let served = try await served(targets, since: first.now, environment)
         let begin = min(ready, served.first ?? ready)
         let end = served.last ?? begin
-        let usage = environment.sampler.usage(
+        let usage = environment.processes.usage(
             from: readyAt + .seconds(begin.seconds(since: ready)), to: readyAt + .seconds(end.seconds(since: ready)))
         let providerAfter = await environment.providerCounts()
         let watch = try await environment.readOutput(
             from: starts, to: try await environment.ends(of: output))
 
         let after = try await environment.overview()
-        var losses = LoadLosses(published: events, before: before, after: after)
+        var losses = [LoadLoss: Int](published: events, before: before, after: after)
         compare(served.rows, with: watch.latest, of: targets, &result, &losses)
         losses[.unapplied] = applied + events - (try await environment.store.appliedEvents())
         if let providerBefore, let providerAfter {
@@ -222,14 +222,14 @@ struct LoadDrain: Scenario {
     /// Compares what is stored with the last messages on the output topic.
     private func compare(
         _ rows: [TimelineID: TimelineSummary], with latest: [TimelineID: OutputWatch.Latest],
-        of targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout LoadLosses
+        of targets: Set<TimelineID>, _ result: inout LoadResult, _ losses: inout [LoadLoss: Int]
     ) {
         for id in targets {
             if let row = rows[id], !row.isStale, let message = latest[id] {
                 let isSame = row.revision == message.revision && row.hash == message.hash
-                if isSame { result.verified += 1 } else { losses[.unpublished] += 1 }
+                if isSame { result.verified += 1 } else { losses[.unpublished, default: 0] += 1 }
             } else {
-                losses[.unserved] += 1
+                losses[.unserved, default: 0] += 1
             }
         }
     }

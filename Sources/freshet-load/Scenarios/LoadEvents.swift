@@ -116,8 +116,8 @@ extension StreamPlan {
     /// - Parameter start: time of the stream's start.
     func line(of event: StreamEvent, from start: Timestamp) -> [UInt8] {
         let content = event.event(in: world)
-        var line = EventEncoder.structured(
-            content, id: "\(seed)-\(event.index)", source: "/freshet/load", time: start + event.arrival)
+        var line = content.structured(
+            id: "\(seed)-\(event.index)", source: "/freshet/load", time: start + event.arrival)
         line.removeLast()
         line += #","topic":""#.utf8
         line += content.type.topic.defaultName.utf8

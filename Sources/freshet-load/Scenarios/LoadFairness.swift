@@ -45,36 +45,32 @@ struct LoadFairness: Scenario {
     private static let factor = 100
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        let (length, seed) = (duration.length, options.seed)
+        let seed = options.seed
         let worlds = (
             small: LoadWorld(app: "com.example.small", users: max(10, timelines / Self.factor), kinds: 2),
             big: LoadWorld(app: "com.example.big", users: timelines, kinds: 2)
         )
-        return try await ReloadMeasurement.with(environment, worlds: [worlds.small, worlds.big], placement: .here) {
-            measurement in
-            let small = measurement.stream(StreamPlan(world: worlds.small, rate: Double(rate), seed: seed))
-            let big = measurement.stream(
-                StreamPlan(world: worlds.big, rate: Double(rate * Self.factor), seed: seed &+ 1))
-            let beginning = try await measurement.begin()
-
-            let alone = MeasuredWindow(length: length)
-            measurement.monitor.progress.begin("the small app alone, \(rate) events/s", lasting: alone.total)
-            try await publish([(small, .alone)], in: alone)
+        return try await ReloadMeasurement.with(environment, worlds: [worlds.small, worlds.big]) { measurement in
+            let small = StreamPlan(world: worlds.small, rate: Double(rate), seed: seed)
+            let big = StreamPlan(world: worlds.big, rate: Double(rate * Self.factor), seed: seed &+ 1)
+            let alone = MeasuredWindow(length: duration.length)
+            measurement.monitor.show("the small app alone, \(rate) events/s", lasting: alone.total)
+            try await publish([(small, .alone)], in: alone, measurement)
             try await measurement.settle()
 
-            measurement.monitor.progress.begin("the small app beside the big one", lasting: alone.total)
+            measurement.monitor.show("the small app beside the big one", lasting: alone.total)
             try await measurement.monitor.withSpan("beside the big app") {
-                try await publish([(small, .beside), (big, .other)], in: MeasuredWindow(length: length))
+                try await publish(
+                    [(small, .beside), (big, .other)], in: MeasuredWindow(length: duration.length), measurement)
                 try await measurement.settle()
             }
 
-            var result = try await measurement.result(
-                "fairness", since: beginning, from: alone.start, latencies: .beside)
+            var result = try await measurement.result("fairness", from: alone.start, latencies: .beside)
             let latency = measurement.latency
             let summaries = (alone: latency.summary(of: .alone), beside: latency.summary(of: .beside))
             result.extras += [
                 ("ratePerSecond", .integer(rate)), ("factor", .integer(Self.factor)),
-                ("durationSeconds", .rounded(length / .seconds(1))),
+                ("durationSeconds", .rounded(duration.length / .seconds(1))),
                 ("timelines", ["small": .integer(worlds.small.users), "big": .integer(worlds.big.users)]),
                 ("small", ["alone": summaries.alone.json, "beside": summaries.beside.json]),
                 ("big", latency.summary(of: .other).json),
@@ -85,11 +81,15 @@ struct LoadFairness: Scenario {
     }
 
     /// Publishes the streams side by side, each into its series once the warm-up is over.
-    private func publish(_ streams: [(LoadStream, LoadSeries)], in window: MeasuredWindow) async throws {
+    private func publish(
+        _ streams: [(StreamPlan, LoadSeries)], in window: MeasuredWindow, _ measurement: ReloadMeasurement
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (stream, series) in streams {
                 group.addTask {
-                    try await stream.run(from: window.start) { window.series(at: $0, measured: series) }
+                    try await measurement.publish(stream, from: window.start) {
+                        window.series(at: $0, measured: series)
+                    }
                 }
             }
             try await group.waitForAll()

@@ -39,7 +39,7 @@ struct LoadFill: AsyncParsableCommand {
         var configuration = try settings.load(requiring: ["postgres.url"]).settings.postgresConfiguration()
         configuration.maximumConnections = max(configuration.maximumConnections, Self.connections + 2)
         configuration.statementTimeout = .seconds(3_600)
-        let result = try await PostgresPool.with(configuration, logger: LogSettings.ofCommands) { pool in
+        let result = try await PostgresPool.with(configuration, logger: .ofCommands) { pool in
             defer { Terminal.endProgress() }
             return try await fill(pool)
         }
@@ -47,7 +47,7 @@ struct LoadFill: AsyncParsableCommand {
     }
 
     private func fill(_ pool: PostgresPool) async throws -> LoadResult {
-        _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
+        _ = try await PostgresMigrator(migrations: PostgresMigration.all).apply(on: pool)
         let store = WidgetStore(pool: pool)
         let world = LoadWorld(users: timelines, kinds: 2)
         // The provider gets no requests.

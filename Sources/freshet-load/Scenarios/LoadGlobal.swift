@@ -4,7 +4,6 @@ import FreshetService
 import JSON
 import KafkaClient
 import PostgresClient
-import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -53,34 +52,36 @@ struct LoadGlobal: Scenario {
     private typealias Sweep = (regenerated: Duration?, fetched: Int?)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
-        try await ReloadMeasurement.with(environment, worlds: [world], placement: .here) { measurement in
-            let beginning = try await measurement.begin()
-            let windows = Windows(alone: MeasuredWindow(length: duration.length))
-            let stream = measurement.stream(StreamPlan(world: world, rate: Double(rate), seed: options.seed))
-            measurement.monitor.progress.begin("\(rate) single reloads/s alone", lasting: windows.alone.total)
+        try await ReloadMeasurement.with(environment, worlds: [world]) { measurement in
+            let alone = MeasuredWindow(length: duration.length)
+            let stream = StreamPlan(world: world, rate: Double(rate), seed: options.seed)
+            measurement.monitor.show("\(rate) single reloads/s alone", lasting: alone.total)
             let sweep = try await withThrowingTaskGroup(of: Sweep?.self) { group in
                 group.addTask {
-                    try await stream.run(from: windows.alone.start, series: windows.series)
+                    try await measurement.publish(stream, from: alone.start) { time in
+                        // The stream is beside the reload of everything, and ends with it.
+                        let span = measurement.monitor.span
+                        if let end = span?.to, time >= end { return nil }
+                        if let begin = span?.from, time >= begin { return .beside }
+                        return alone.series(at: time, measured: .alone) ?? .alone
+                    }
                     return nil
                 }
-                group.addTask {
-                    defer { windows.end() }
-                    return try await reloadEverything(measurement, windows)
-                }
+                group.addTask { try await reloadEverything(measurement, after: alone) }
                 var sweep: Sweep = (nil, nil)
                 while let finished = try await group.next() { sweep = finished ?? sweep }
                 return sweep
             }
             try await measurement.settle()
-            return try await result(measurement, beginning, windows, sweep)
+            return try await result(measurement, from: alone.start, sweep)
         }
     }
 
     private func result(
-        _ measurement: ReloadMeasurement, _ beginning: ReloadMeasurement.Beginning, _ windows: Windows, _ sweep: Sweep
+        _ measurement: ReloadMeasurement, from start: ContinuousClock.Instant, _ sweep: Sweep
     ) async throws -> LoadResult {
         var result = try await measurement.result(
-            "global", since: beginning, from: windows.alone.start, latencies: .beside, others: 1)
+            "global", from: start, latencies: .beside, others: 1)
         let (alone, beside) = (measurement.latency.summary(of: .alone), measurement.latency.summary(of: .beside))
         let seconds = sweep.regenerated.map { $0 / .seconds(1) }
         result.distinctTimelines = timelines
@@ -99,16 +100,15 @@ struct LoadGlobal: Scenario {
 
     // MARK: The reload of everything
 
-    private func reloadEverything(_ measurement: ReloadMeasurement, _ windows: Windows) async throws -> Sweep {
-        try await Task.sleep(
-            until: windows.alone.start + windows.alone.total, tolerance: .zero, clock: .continuous)
-        measurement.monitor.progress.begin("the same beside a reload of all \(timelines) timelines")
+    private func reloadEverything(_ measurement: ReloadMeasurement, after alone: MeasuredWindow) async throws -> Sweep {
+        try await Task.sleep(until: alone.start + alone.total, tolerance: .zero, clock: .continuous)
+        measurement.monitor.show("the same beside a reload of all \(timelines) timelines")
         measurement.latency.startCountingStored()
         let before = await measurement.environment.providerCounts()
         let event = world.reloadOfEverything
         var sweep = try await measurement.monitor.withSpan("reload of everything") {
-            let start = windows.beginBeside()
-            let delivery = try await measurement.publisher.publish(OutgoingEvent(event, time: WallClock.now()))
+            let start = ContinuousClock.now
+            let delivery = try await measurement.publisher.publish(OutgoingEvent(event, time: Timestamp.now()))
             guard let position = EventPosition(delivery, of: event) else {
                 throw CommandFailure(.failure, "Kafka does not say where the event is")
             }
@@ -136,33 +136,6 @@ struct LoadGlobal: Scenario {
             }
             if stall.update(stored) { return nil }
             try await Task.sleep(for: .milliseconds(20))
-        }
-    }
-
-    /// Assigns times to the parts of the run.
-    private final class Windows: Sendable {
-        let alone: MeasuredWindow
-        private let state = Mutex<(beside: ContinuousClock.Instant?, end: ContinuousClock.Instant?)>((nil, nil))
-
-        init(alone: MeasuredWindow) {
-            self.alone = alone
-        }
-
-        func beginBeside() -> ContinuousClock.Instant {
-            let now = ContinuousClock.now
-            state.withLock { $0.beside = now }
-            return now
-        }
-
-        func end() {
-            state.withLock { $0.end = .now }
-        }
-
-        func series(_ time: ContinuousClock.Instant) -> LoadSeries? {
-            let (beside, end) = state.withLock { $0 }
-            if let end, time >= end { return nil }
-            if let beside, time >= beside { return .beside }
-            return alone.series(at: time, measured: .alone) ?? .alone
         }
     }
 }

@@ -133,18 +133,18 @@ struct LoadIngest: Scenario {
             try await Task.sleep(for: .milliseconds(10))
         }
         let last = try await environment.vitals()
-        environment.sampler.sample()
+        environment.processes.sample()
         var result = LoadResult(scenario: "ingest")
         result.peakResidentBytes = service.peakResidentBytes
         result.serviceCPUSeconds = service.cpuSeconds
         await environment.stop(service)
 
         let begin = start ?? began.now
-        let usage = environment.sampler.usage(
+        let usage = environment.processes.usage(
             from: beganAt + .seconds(begin.seconds(since: began.now)),
             to: beganAt + .seconds(end.seconds(since: began.now)))
         let after = try await environment.overview()
-        var losses = LoadLosses(published: events, before: before, after: after)
+        var losses = [LoadLoss: Int](published: events, before: before, after: after)
         // Nothing renders the timelines.
         losses[.stale] = 0
         losses[.unapplied] = target - applied

@@ -44,16 +44,13 @@ struct LoadLatency: Scenario {
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let stream = try stream.plan(seed: options.seed)
-        let placement: ServicePlacement = separate ? .separate : .here
-        return try await ReloadMeasurement.with(environment, worlds: [stream.world], placement: placement) {
-            measurement in
-            let beginning = try await measurement.begin()
+        let roles: [ProcessRole] = separate ? [.ingest, .workers] : []
+        return try await ReloadMeasurement.with(environment, worlds: [stream.world], roles: roles) { measurement in
             let window = MeasuredWindow(length: duration.length)
-            measurement.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: window.total)
-            try await measurement.stream(stream).run(from: window.start) { window.series(at: $0, measured: .alone) }
+            measurement.monitor.show("\(Figure.short(stream.rate)) events/s", lasting: window.total)
+            try await measurement.publish(stream, from: window.start) { window.series(at: $0, measured: .alone) }
             try await measurement.settle()
-            var result = try await measurement.result(
-                "latency", since: beginning, from: window.start, latencies: .alone)
+            var result = try await measurement.result("latency", from: window.start, latencies: .alone)
             result.extras +=
                 stream.members + [
                     ("durationSeconds", .rounded(duration.length / .seconds(1))),

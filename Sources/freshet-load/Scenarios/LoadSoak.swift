@@ -4,7 +4,6 @@ import FreshetClient
 import FreshetService
 import JSON
 import PostgresClient
-import Synchronization
 import WidgetModel
 import WidgetStore
 
@@ -59,24 +58,18 @@ struct LoadSoak: Scenario {
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {
         let stream = try stream.plan(seed: options.seed)
         return try await ReloadMeasurement.with(
-            environment, worlds: [stream.world], placement: .apart, sampling: (interval: interval, includesTables: true)
+            environment, worlds: [stream.world], roles: [.all], sampling: (interval: interval, includesTables: true)
         ) { measurement in
             let sizes = try await environment.pool.query(.tableSizes())
-            let beginning = try await measurement.begin()
-            measurement.monitor.progress.begin("\(Figure.short(stream.rate)) events/s", lasting: duration.length)
+            measurement.monitor.show("\(Figure.short(stream.rate)) events/s", lasting: duration.length)
             let start = ContinuousClock.now + .milliseconds(20)
             let window = window(from: start)
-            // Whatever else happens, nothing is dropped before it is read.
-            let lag = environment.isBrokerEmbedded ? SoakLag(partitions: environment.plan.inputPartitions) : nil
             // Each task returns whether the scenario waits for its end.
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 let (measured, end) = (start + warmUp, start + duration.length)
                 group.addTask {
-                    var events = measurement.stream(stream)
-                    // They wait for each other in the producer anyway.
-                    events.spacing = .milliseconds(10)
-                    events.isHeldUp = { lag?.isTooLong ?? false }
-                    try await events.run(from: start) { time in
+                    // Events wait for each other in the producer anyway.
+                    try await measurement.publish(stream, from: start, spacing: .milliseconds(10)) { time in
                         guard time < end else { return nil }
                         if time < measured { return .warmUp }
                         return window.map { $0.contains(time) } == true ? .beside : .alone
@@ -89,9 +82,10 @@ struct LoadSoak: Scenario {
                         return true
                     }
                 }
-                if let lag {
+                // Whatever else happens, nothing is dropped before it is read.
+                if environment.isBrokerEmbedded {
                     group.addTask {
-                        try await lag.watch(measurement)
+                        try await limitLag(measurement)
                         return false
                     }
                 }
@@ -100,7 +94,7 @@ struct LoadSoak: Scenario {
                 group.cancelAll()
             }
             try await measurement.settle()
-            var result = try await measurement.result("soak", since: beginning, from: start, latencies: .alone)
+            var result = try await measurement.result("soak", from: start, latencies: .alone)
             let ended = try await environment.pool.query(.tableSizes())
             result.extras +=
                 stream.members + [
@@ -119,6 +113,27 @@ struct LoadSoak: Scenario {
         guard holdXmin.length > .zero else { return nil }
         let begin = start + (duration.length - holdXmin.length) / 2
         return begin..<(begin + holdXmin.length)
+    }
+
+    /// Holds the stream up while more events wait in Kafka than the embedded broker keeps, until it is cancelled.
+    ///
+    /// - Throws: ``CommandFailure`` when the service has ended, or stands still while events wait; `CancellationError`.
+    private func limitLag(_ measurement: ReloadMeasurement) async throws {
+        // The broker keeps the last 5 MiB of each partition, some 15,000 events; half of them may wait.
+        let limit = plan.inputPartitions * 7_500
+        var (stall, applied) = (Stall<Int>(), 0)
+        while true {
+            try measurement.environment.requireServices()
+            if let positions = try? await measurement.positions() {
+                measurement.latency.holdUp(measurement.latency.unapplied(at: positions) > limit)
+                applied = positions.values.reduce(0) { $0 + Int($1) }
+                if !measurement.latency.isHeldUp { stall = Stall() }
+            }
+            guard !stall.update(applied) else {
+                throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
+            }
+            try await Task.sleep(for: .milliseconds(200))
+        }
     }
 
     /// Holds the oldest visible transaction back, as a forgotten session or a long report does.
@@ -158,45 +173,9 @@ struct LoadSoak: Scenario {
             ]
         }
         func tables(_ rows: [TableSize]) -> JSONValue {
-            .object(JSONObject(rows.map { JSONObject.Member(key: $0.table, value: members($0)) }))
+            .object(JSONObject(rows.map { (key: $0.table, value: members($0)) }))
         }
         return ["begin": tables(begin), "end": tables(end), "compact": tables(compact.filter(\.isTimeline))]
-    }
-}
-
-/// Number of events that wait in Kafka, which must not exceed what the embedded broker keeps.
-final class SoakLag: Sendable {
-    private static let interval = Duration.milliseconds(200)
-
-    /// Most that may wait.
-    private let limit: Int
-    private let unapplied = Atomic(0)
-
-    /// - Parameter partitions: of the topic of the events. The broker keeps the last 5 MiB of each, some 15,000 events;
-    ///   half of them may wait.
-    init(partitions: Int) {
-        limit = partitions * 7_500
-    }
-
-    var isTooLong: Bool { unapplied.load(ordering: .relaxed) > limit }
-
-    /// Looks again and again until it is cancelled.
-    ///
-    /// - Throws: ``CommandFailure`` when the service has ended, or stands still while events wait; `CancellationError`.
-    func watch(_ measurement: ReloadMeasurement) async throws {
-        var (stall, applied) = (Stall<Int>(), 0)
-        while true {
-            try measurement.environment.requireServices()
-            if let positions = try? await measurement.positions() {
-                unapplied.store(measurement.latency.unapplied(at: positions), ordering: .relaxed)
-                applied = positions.values.reduce(0) { $0 + Int($1) }
-                if !isTooLong { stall = Stall() }
-            }
-            guard !stall.update(applied) else {
-                throw CommandFailure(.failure, "events wait in Kafka, and none of them is applied any more")
-            }
-            try await Task.sleep(for: Self.interval)
-        }
     }
 }
 

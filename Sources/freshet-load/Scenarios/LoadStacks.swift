@@ -3,6 +3,7 @@ import AsyncHTTPClient
 import Foundation
 import FreshetClient
 import FreshetService
+import Histogram
 import JSON
 import KafkaClient
 import NIOCore
@@ -113,7 +114,7 @@ struct LoadStacks: Scenario {
         let app = LoadWorld.defaultApp
         guard let registered = try await DirectoryCache(pool: environment.pool).refresh().apps[app] else { return }
         let chunk = 5_000
-        let time = WallClock.now()
+        let time = Timestamp.now()
         for first in stride(from: 0, to: people, by: chunk) {
             Terminal.progress("importing stacks: people \(first) of \(people)")
             let people = first..<min(first + chunk, people)
@@ -146,7 +147,7 @@ struct LoadStacks: Scenario {
         let interaction = DonatedInteraction(kind: kind, device: "d\(person)", timeZone: "Europe/London")
         return OutgoingEvent(
             FreshetEvent(app: LoadWorld.defaultApp, user: "u\(person)", .interaction(interaction)), id: "\(number)",
-            time: WallClock.now() - .seconds(1_800 * slot), key: "u\(person)")
+            time: Timestamp.now() - .seconds(1_800 * slot), key: "u\(person)")
     }
 
     /// Has a service of the role ingest apply events that wait.
@@ -178,7 +179,7 @@ struct LoadStacks: Scenario {
     private func read(
         _ result: inout LoadResult, _ random: inout SeededGenerator, _ environment: LoadTestEnvironment
     ) async throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(RandomID.make())")
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-load-\(String.randomID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let file = folder.appendingPathComponent("keys.json")
@@ -241,7 +242,7 @@ struct LoadStacks: Scenario {
                     }
                 }
             }
-            var (applied, latency) = (0, LatencyHistogram())
+            var (applied, latency) = (0, Histogram<UInt32>.latencies())
             while ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(20))
                 let now = try await environment.store.appliedEvents() - before
@@ -259,17 +260,12 @@ struct LoadStacks: Scenario {
 
 /// Readers of stacks' schedules over HTTP, with the entity tags that they have.
 final class ScheduleReaders: Sendable {
-    private struct State {
-        var latency = LatencyHistogram()
-        var tags: [String: String] = [:]
-        var answers = 0
-        var failures = 0
-    }
-
     /// Most connections.
     private static let connections = 256
 
-    private let state = Mutex(State())
+    private let counts = Mutex((latency: Histogram<UInt32>.latencies(), answers: 0, failures: 0))
+    /// By path.
+    private let tags = Mutex<[String: String]>([:])
     private let next = Atomic(0)
     private let http: HTTPClient
     private let base: String
@@ -294,25 +290,22 @@ final class ScheduleReaders: Sendable {
     ///
     /// - Parameter file: where the key is written, readable for its owner only.
     static func token(app: String, keyIn file: URL) async throws -> String {
-        let jwks: JSONValue = ["keys": [TokenIssuer.makeKey(.hs256, id: "load")]]
+        let jwks: JSONValue = ["keys": [TokenKeys.makeKey(.hs256, id: "load")]]
         let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o600]
         guard FileManager.default.createFile(atPath: file.path, contents: Data(jwks.encoded), attributes: attributes)
         else { throw CommandFailure(.failure, "cannot write \(file.path)") }
-        return try await TokenIssuer(keys: try await TokenKeys(jwks: jwks.encoded)).issue(
-            app: app, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400))
+        return try await TokenKeys(jwks: jwks.encoded).issue(
+            app: app, scopes: [.widgetsRead], expiresAt: Timestamp.now() + .seconds(86_400))
     }
 
-    var answers: Int { state.withLock { $0.answers } }
-    var failures: Int { state.withLock { $0.failures } }
-    var latency: LatencySummary { state.withLock { $0.latency.summary } }
+    var answers: Int { counts.withLock { $0.answers } }
+    var failures: Int { counts.withLock { $0.failures } }
+    var latency: LatencySummary { counts.withLock { $0.latency.summary } }
 
     /// Reads each schedule once, so that all are planned. What is counted begins afterwards.
     func readAll(width: Int) async throws {
         try await run(width: width) { index in index < self.paths.count ? .now : nil }
-        state.withLock { state in
-            state.latency.reset()
-            (state.answers, state.failures) = (0, 0)
-        }
+        counts.withLock { $0 = (.latencies(), 0, 0) }
     }
 
     /// Reads in turn at a rate until a time. Latencies count from the intended time.
@@ -348,15 +341,15 @@ final class ScheduleReaders: Sendable {
     private func ask(_ path: String, at intended: ContinuousClock.Instant) async throws {
         var request = HTTPClientRequest(url: base + path)
         request.headers.add(name: "Authorization", value: "Bearer \(token)")
-        if let tag = state.withLock({ $0.tags[path] }) { request.headers.add(name: "If-None-Match", value: tag) }
+        if let tag = tags.withLock({ $0[path] }) { request.headers.add(name: "If-None-Match", value: tag) }
         let response = try await http.execute(request, timeout: .seconds(30))
         _ = try await response.body.collect(upTo: 1 << 20)
         let took = intended.duration(to: .now)
-        state.withLock { state in
-            state.answers += 1
-            if response.status != .ok, response.status != .notModified { state.failures += 1 }
-            state.tags[path] = response.headers.first(name: "ETag")
-            state.latency.record(took)
+        tags.withLock { $0[path] = response.headers.first(name: "ETag") }
+        counts.withLock { counts in
+            counts.answers += 1
+            if response.status != .ok, response.status != .notModified { counts.failures += 1 }
+            counts.latency.record(took)
         }
     }
 }

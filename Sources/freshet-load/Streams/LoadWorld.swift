@@ -102,7 +102,7 @@ extension LoadWorld {
         let chunk = 20_000
         for first in stride(from: 0, to: widgets, by: chunk) {
             Terminal.progress("importing widgets: \(first) of \(widgets)")
-            let time = WallClock.now()
+            let time = Timestamp.now()
             _ = try await store.importWidgets(
                 (first..<min(first + chunk, widgets)).map { widget in
                     ImportedWidget(placement: placement(widget), kind: registered[widget % kinds.count], time: time)

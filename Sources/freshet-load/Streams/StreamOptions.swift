@@ -26,17 +26,17 @@ struct StreamOptions: ParsableArguments {
 
     /// - Throws: `ValidationError`, which names the option.
     func plan(of world: LoadWorld, rate: Double, seed: UInt64) throws -> StreamPlan {
-        let (distribution, audiences, sorts) = try shape()
+        let (distribution, audiences, reasons) = try shape()
         return StreamPlan(
-            world: world, distribution: distribution, audiences: audiences, sorts: sorts, rate: rate,
+            world: world, distribution: distribution, audiences: audiences, reasons: reasons, rate: rate,
             seed: seed)
     }
 
     private func shape() throws -> (
-        StreamDistribution, WeightedChoice<StreamAudience>, WeightedChoice<StreamEventSort>
+        StreamDistribution, WeightedChoice<StreamAudience>, WeightedChoice<ReloadReason>
     ) {
-        guard let length = DurationText.parse(day), length >= .seconds(1), length <= .seconds(31 * 86_400) else {
-            throw ValidationError("--day \(day): expected \(DurationText.form), from 1s to 31d")
+        guard let length = Duration(text: day), length >= .seconds(1), length <= .seconds(31 * 86_400) else {
+            throw ValidationError("--day \(day): expected \(Duration.textForm), from 1s to 31d")
         }
         func read<Value>(_ option: String, _ body: () throws(ValidationError) -> Value) throws -> Value {
             do throws(ValidationError) {
@@ -49,8 +49,10 @@ struct StreamOptions: ParsableArguments {
             try read("distribution") { () throws(ValidationError) in
                 try StreamDistribution.parse(distribution, day: length / .seconds(1))
             },
-            try read("audiences") { () throws(ValidationError) in try WeightedChoice(audiences) },
-            try read("types") { () throws(ValidationError) in try WeightedChoice(types) }
+            try read("audiences") { () throws(ValidationError) in
+                try WeightedChoice(audiences, of: StreamPlan.audiences)
+            },
+            try read("types") { () throws(ValidationError) in try WeightedChoice(types, of: StreamPlan.reasons) }
         )
     }
 }
@@ -94,20 +96,20 @@ struct LoadDuration: ExpressibleByArgument, Sendable {
     init?(argument: String) {
         if let seconds = Int(argument), (0...1_000_000_000).contains(seconds) {
             length = .seconds(seconds)
-        } else if let length = DurationText.parse(argument) {
+        } else if let length = Duration(text: argument) {
             self.length = length
         } else {
             return nil
         }
     }
 
-    var defaultValueDescription: String { DurationText.write(length) }
+    var defaultValueDescription: String { length.text }
 
     func check(as option: String, in range: ClosedRange<Duration>) throws {
         guard range.contains(length) else {
             throw ValidationError(
-                "\(option) \(DurationText.write(length)): expected \(DurationText.write(range.lowerBound)) to "
-                    + DurationText.write(range.upperBound))
+                "\(option) \(length.text): expected \(range.lowerBound.text) to "
+                    + range.upperBound.text)
         }
     }
 }

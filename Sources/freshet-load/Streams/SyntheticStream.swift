@@ -13,7 +13,7 @@ struct StreamEvent: Sendable, Equatable {
     var index: Int
     /// From the start of the stream.
     var arrival: Duration
-    var sort: StreamEventSort
+    var reason: ReloadReason
     var audience: StreamAudience
     /// The widget that it is about: it names the kind and, but for everyone, the person.
     var widget: Int
@@ -24,7 +24,7 @@ struct StreamPlan: Sendable, Equatable {
     var world: LoadWorld
     var distribution = StreamDistribution.uniform
     var audiences = WeightedChoice(StreamAudience.user)
-    var sorts = WeightedChoice(StreamEventSort.push)
+    var reasons = WeightedChoice(ReloadReason.push)
     /// Mean, events a second.
     var rate = 1_000.0
     var seed: UInt64 = 1
@@ -62,10 +62,10 @@ struct SyntheticStream: Sendable, Sequence, IteratorProtocol {
         }
         let widget = widgets.next(using: &random)
         let audience = plan.audiences.value(at: random.unit())
-        let sort = plan.sorts.value(at: random.unit())
+        let reason = plan.reasons.value(at: random.unit())
         defer { index += 1 }
         return StreamEvent(
-            index: index, arrival: .nanoseconds(Int64((arrivals.next() * 1e9).rounded())), sort: sort,
+            index: index, arrival: .nanoseconds(Int64((arrivals.next() * 1e9).rounded())), reason: reason,
             audience: audience, widget: widget)
     }
 }
@@ -81,12 +81,6 @@ extension StreamEvent {
             case .widget: .widget("w\(widget)")
             case .everyone: .everyone
             }
-        let reason: ReloadReason =
-            switch sort {
-            case .push: .push
-            case .foreground: .foreground
-            case .background: .background
-            }
         return FreshetEvent(
             ReloadRequest(
                 app: world.app, audience: target, kinds: .kinds([world.kind(of: widget)]), reason: reason))
@@ -99,6 +93,14 @@ extension StreamEvent {
 }
 
 extension StreamPlan {
+    /// Names of audiences and reasons on the command line.
+    static let audiences: KeyValuePairs<String, StreamAudience> = [
+        "user": .user, "device": .device, "widget": .widget, "everyone": .everyone,
+    ]
+    static let reasons: KeyValuePairs<String, ReloadReason> = [
+        "push": .push, "foreground": .foreground, "background": .background,
+    ]
+
     /// Members of a report that describe the stream.
     var members: [(key: String, value: JSONValue)] {
         [
@@ -159,17 +161,12 @@ struct StreamDistribution: Sendable, Equatable {
 }
 
 /// Audience of an event of a stream.
-enum StreamAudience: String, Sendable, CaseIterable {
+enum StreamAudience: Sendable {
     case user, device, widget, everyone
 }
 
-/// Type of an event of a stream.
-enum StreamEventSort: String, Sendable, CaseIterable {
-    case push, foreground, background
-}
-
 /// A choice among a few values with weights.
-struct WeightedChoice<Value: Sendable & Equatable & CaseIterable & RawRepresentable<String>>: Sendable, Equatable {
+struct WeightedChoice<Value: Sendable & Equatable>: Sendable, Equatable {
     let weights: [(value: Value, upTo: Double)]
 
     static func == (left: Self, right: Self) -> Bool {
@@ -181,18 +178,22 @@ struct WeightedChoice<Value: Sendable & Equatable & CaseIterable & RawRepresenta
         weights = [(value, 1)]
     }
 
-    /// - Parameter text: such as `user=90,device=8,widget=2`; a name alone weighs 1.
-    init(_ text: String) throws(ValidationError) {
-        let names = Value.allCases.map(\.rawValue).joined(separator: ", ")
+    /// - Parameters:
+    ///   - text: such as `user=90,device=8,widget=2`; a name alone weighs 1.
+    ///   - values: by their names.
+    init(_ text: String, of values: KeyValuePairs<String, Value>) throws(ValidationError) {
+        let names = values.map(\.key).joined(separator: ", ")
         func problem(_ what: String) -> ValidationError {
             ValidationError(
                 "\(text): \(what); expected weights of \(names), such as "
-                    + Value.allCases.map { "\($0.rawValue)=1" }.joined(separator: ","))
+                    + values.map { "\($0.key)=1" }.joined(separator: ","))
         }
         var found: [(value: Value, weight: Double)] = []
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let value = Value(rawValue: String(sides[0])) else { throw problem("unknown name \(sides[0])") }
+            guard let value = values.first(where: { $0.key == sides[0] })?.value else {
+                throw problem("unknown name \(sides[0])")
+            }
             guard let weight = sides.count == 1 ? 1 : Double(sides[1]), weight.isFinite, weight >= 0 else {
                 throw problem("the weight of \(sides[0]) is no number from 0")
             }

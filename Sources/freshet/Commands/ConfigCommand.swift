@@ -47,7 +47,7 @@ struct ConfigCommand: AsyncParsableCommand {
         func run() async throws {
             let loaded = output.settings.read(requiring: ["postgres.url", "kafka.bootstrapServers"])
             let problems = await loaded.problems + loaded.contentProblems()
-            guard problems.isEmpty else { throw SettingsError(problems: problems) }
+            guard problems.isEmpty else { throw CommandFailure(settings: problems) }
             output.print(["valid": true], or: "the settings are valid")
         }
     }

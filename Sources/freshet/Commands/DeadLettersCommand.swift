@@ -94,18 +94,24 @@ struct DeadLettersCommand: AsyncParsableCommand {
                   freshet dead-letters discard --app com.example.bank --cause diverted
                 """)
 
-        @OptionGroup var target: DeadLetterTarget
+        @OptionGroup var options: DeadLetterOptions
+
+        @Flag(help: "Of all apps, and those without an app.")
+        var allApps = false
+
         @OptionGroup var confirmation: Confirmation
         @OptionGroup var output: OutputOptions
 
+        func validate() throws { try options.requireOwner(orAll: allApps) }
+
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            var filter = target.options.filter.withoutWaitingEvents
+            var filter = options.filter.withoutWaitingEvents
             // Dead letters that arrive during the question are not included.
             if !confirmation.yes {
                 let limit = DeadLettersCommand.countLimit
                 let count = try await store.query(Statements.countDeadLetters(filter, limit: limit)).first ?? 0
                 try confirmation.ask(
-                    "Discard \(Figure.count(count, limit: limit)) dead letters of \(target.options.owner)?",
+                    "Discard \(Figure.count(count, limit: limit)) dead letters of \(options.owner)?",
                     refusal: "nothing was discarded")
             }
             if filter.until == nil { filter.until = try await store.query(.databaseTime()).first }
@@ -177,30 +183,19 @@ struct DeadLetterOptions: ParsableArguments {
         return filter
     }
 
-    var namesOwner: Bool { app != nil || noApp || !ids.isEmpty }
+    /// Requires that a command which changes dead letters names their owner.
+    func requireOwner(orAll allApps: Bool) throws {
+        if allApps {
+            guard app == nil, !noApp else { throw ValidationError("--all-apps: expected without --app and --no-app") }
+        } else if app == nil, !noApp, ids.isEmpty {
+            throw ValidationError("expected --app, --no-app, --id or --all-apps")
+        }
+    }
 
     var owner: String {
         if let app { return Text.quoted(app) }
         if noApp { return "no app" }
         return ids.isEmpty ? "all apps" : "the given ids"
-    }
-}
-
-/// Filter of the dead letters that a command changes, which must name their owner.
-struct DeadLetterTarget: ParsableArguments {
-    @OptionGroup var options: DeadLetterOptions
-
-    @Flag(help: "Of all apps, and those without an app.")
-    var allApps = false
-
-    func validate() throws {
-        if allApps {
-            guard options.app == nil, !options.noApp else {
-                throw ValidationError("--all-apps: expected without --app and --no-app")
-            }
-        } else if !options.namesOwner {
-            throw ValidationError("expected --app, --no-app, --id or --all-apps")
-        }
     }
 }
 
@@ -238,9 +233,14 @@ extension DeadLettersCommand {
                 ["name": .string(header.name), "value": .string(Self.value(of: header))]
             }
             return row.summary.json.adding("messageTime", .time(row.letter.time))
-                .adding("key", row.letter.key.map { Bytes($0, limit: 1_024).json } ?? .null)
+                .adding("key", Self.json(row.letter.key, limit: 1_024))
                 .adding("headers", .array(headers))
-                .adding("payload", row.letter.payload.map { Bytes($0, limit: payloadLimit).json } ?? .null)
+                .adding("payload", Self.json(row.letter.payload, limit: payloadLimit))
+        }
+
+        private static func json(_ bytes: [UInt8]?, limit: Int) -> JSONValue {
+            guard let shown = bytes.map({ printable($0, limit: limit) }) else { return .null }
+            return [(shown.isText ? "text" : "hex"): .string(shown.text), "cut": .bool(shown.isCut)]
         }
 
         private func lines(_ row: DeadLetterDetail) -> [String] {
@@ -258,12 +258,12 @@ extension DeadLettersCommand {
                 "forwarded    \(forwarded(summary))", "replays      \(replays(summary))",
             ]
             if let discarded = summary.discardedAt { lines.append("discarded    \(discarded.rfc3339)") }
-            lines.append("key          \(letter.key.map { Bytes($0, limit: 1_024).text } ?? "-")")
+            lines.append("key          \(letter.key.map { printable($0, limit: 1_024).text } ?? "-")")
             for header in letter.headers {
                 lines.append("header       \(Text.printable(header.name, maximum: 256)): \(Self.value(of: header))")
             }
             guard let payload = letter.payload else { return lines + ["payload      none"] }
-            let shown = Bytes(payload, limit: payloadLimit)
+            let shown = printable(payload, limit: payloadLimit)
             lines.append("payload      \(payload.count) bytes\(shown.isText ? "" : ", hexadecimal")")
             lines.append(shown.text)
             if shown.isCut { lines.append("… cut after \(payloadLimit) bytes: --raw shows all") }
@@ -287,8 +287,8 @@ extension DeadLettersCommand {
             guard let value = header.value else { return "null" }
             let name = header.name.lowercased()
             let secrets = ["authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "signature"]
-            guard !secrets.contains(where: { name.contains($0) }) else { return SettingNames.redacted }
-            return Bytes(value, limit: 1_024).text
+            guard !secrets.contains(where: { name.contains($0) }) else { return SettingKey.redacted }
+            return printable(value, limit: 1_024).text
         }
     }
 }
@@ -298,34 +298,22 @@ extension DeadLetter {
 }
 
 /// Foreign bytes for a terminal: text without control characters if they are UTF-8, else hexadecimal.
-private struct Bytes {
-    let text: String
-    let isText: Bool
-    let isCut: Bool
-
-    init(_ bytes: [UInt8], limit: Int) {
-        isCut = bytes.count > limit
-        isText = String(validating: bytes, as: UTF8.self) != nil
-        guard isText else {
-            text = Hex.text(Array(bytes.prefix(limit)))
-            return
-        }
-        var shown = bytes.prefix(limit)
-        // Does not cut within a character.
-        while isCut, let last = shown.last, last & 0b1100_0000 == 0b1000_0000 { shown.removeLast() }
-        if isCut, let last = shown.last, last >= 0b1100_0000 { shown.removeLast() }
-        var clean = ""
-        for scalar in String(decoding: shown, as: UTF8.self).unicodeScalars {
-            let isControl =
-                (scalar.value < 0x20 && scalar != "\n" && scalar != "\t") || (0x7F..<0xA0).contains(scalar.value)
-            clean.unicodeScalars.append(isControl ? " " : scalar)
-        }
-        text = clean
+private func printable(_ bytes: [UInt8], limit: Int) -> (text: String, isText: Bool, isCut: Bool) {
+    let isCut = bytes.count > limit
+    guard String(validating: bytes, as: UTF8.self) != nil else {
+        return (String(hexadecimal: Array(bytes.prefix(limit))), false, isCut)
     }
-
-    var json: JSONValue {
-        [(isText ? "text" : "hex"): .string(text), "cut": .bool(isCut)]
+    var shown = bytes.prefix(limit)
+    // Does not cut within a character.
+    while isCut, let last = shown.last, last & 0b1100_0000 == 0b1000_0000 { shown.removeLast() }
+    if isCut, let last = shown.last, last >= 0b1100_0000 { shown.removeLast() }
+    var clean = ""
+    for scalar in String(decoding: shown, as: UTF8.self).unicodeScalars {
+        let isControl =
+            (scalar.value < 0x20 && scalar != "\n" && scalar != "\t") || (0x7F..<0xA0).contains(scalar.value)
+        clean.unicodeScalars.append(isControl ? " " : scalar)
     }
+    return (clean, true, isCut)
 }
 
 extension DeadLettersCommand {
@@ -372,7 +360,7 @@ extension DeadLettersCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let payload = try payload.map {
-                try BoundedFile.bytes(path: $0 == "-" ? "/dev/stdin" : $0, maximumBytes: Self.maximumBytes)
+                try [UInt8](file: $0 == "-" ? "/dev/stdin" : $0, maximumBytes: Self.maximumBytes)
             }
             let missing = CommandFailure(.failure, "no dead letter \(id) waits")
             guard let (summary, letter) = try await store.query(.readDeadLetter(id: id)).first,
@@ -412,7 +400,10 @@ extension DeadLettersCommand {
                   freshet dead-letters replay --app com.example.bank --cause invalid --ignore-time
                 """)
 
-        @OptionGroup var target: DeadLetterTarget
+        @OptionGroup var options: DeadLetterOptions
+
+        @Flag(help: "Of all apps, and those without an app.")
+        var allApps = false
 
         @Flag(help: "Show what would happen, without changes.")
         var dryRun = false
@@ -428,14 +419,16 @@ extension DeadLettersCommand {
 
         @OptionGroup var output: OutputOptions
 
+        func validate() throws { try options.requireOwner(orAll: allApps) }
+
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let replayer = DeadLetterReplayer(configuration: settings.ingestConfiguration, pool: store.pool)
-            var options = DeadLetterReplayer.Options()
-            options.isRehearsal = dryRun
-            options.rate = rate
-            options.limit = limit ?? .max
-            options.ignoresTimes = ignoreTime
-            let outcome = try await replayer.replay(target.options.filter, options) { $0.showProgress() }
+            var replay = DeadLetterReplayer.Options()
+            replay.isRehearsal = dryRun
+            replay.rate = rate
+            replay.limit = limit ?? .max
+            replay.ignoresTimes = ignoreTime
+            let outcome = try await replayer.replay(options.filter, replay) { $0.showProgress() }
             Terminal.endProgress()
             if outcome.isHeldBack { throw CommandFailure(.failure, DeadLetterReplayer.Outcome.heldBack) }
             output.print(

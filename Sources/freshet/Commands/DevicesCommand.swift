@@ -155,7 +155,7 @@ struct DevicesCommand: AsyncParsableCommand {
                     "unreadable": .object(
                         JSONObject(
                             result.unreadable.sorted { $0.key < $1.key }.map {
-                                JSONObject.Member(key: $0.key, value: .count($0.value))
+                                (key: $0.key, value: .count($0.value))
                             })),
                 ],
                 or: "\(Figure.counted(result.resealed, "token")) sealed with key \(Text.quoted(keys.current))")

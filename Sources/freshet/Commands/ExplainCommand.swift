@@ -66,10 +66,10 @@ struct ExplainCommand: AppCommand {
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
         }
         if history { return try await showHistory(explanation.timelineID, settings) }
-        let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: LogSettings.ofCommands) }
+        let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: .ofCommands) }
         let lookup = EventLookup(reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts)
         let explained = try await ExplainedWidget(explanation, ignored: ignored, lookup: lookup, from: store)
-        output.print(explained.json, or: ExplanationText(explained).lines.joined(separator: "\n"))
+        output.print(explained.json, or: explained.lines.joined(separator: "\n"))
     }
 
     private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {
@@ -93,15 +93,15 @@ struct ExplainCommand: AppCommand {
     private func decisions(on timeline: TimelineID, in topic: String, _ kafka: KafkaConfiguration) async throws
         -> [JSONValue]
     {
-        let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: LogSettings.ofCommands)
-        let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+        let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: .ofCommands)
+        let reader = KafkaReader(configuration: kafka, logger: .ofCommands)
         guard let description = try await admin.describe(topics: [topic]).first else { return [] }
         let places = description.partitions.map { TopicPartition(topic: topic, partition: $0.id) }
         let key = Array(timeline.description.utf8)
         var entries: [(time: String, decision: JSONValue)] = []
-        for (place, bounds) in try await admin.bounds(of: places) where bounds.end > bounds.earliest {
-            let first = max(bounds.earliest, bounds.end - Self.scannedDecisions)
-            guard let batch = try await reader.messages(of: place, at: first...bounds.end - 1) else { continue }
+        for (place, bounds) in try await admin.bounds(of: places) where !bounds.isEmpty {
+            let first = max(bounds.lowerBound, bounds.upperBound - Self.scannedDecisions)
+            guard let batch = try await reader.messages(of: place, at: first...bounds.upperBound - 1) else { continue }
             for index in 0..<batch.count {
                 guard let range = batch.key(index), batch.bytes[range].elementsEqual(key),
                     let value = batch.value(index), let decision = try? JSONValue.parse(Array(batch.bytes[value]))
@@ -119,7 +119,7 @@ struct ExplainCommand: AppCommand {
     /// Explains the stacks of a name, one on each device.
     func explainStack(_ name: String, of user: String, _ store: WidgetStore, _ settings: Settings) async throws {
         let stacks = try await store.explainStacks(
-            named: name, of: user, app: app, policy: settings.stacks, at: WallClock.now()
+            named: name, of: user, app: app, policy: settings.stacks, at: Timestamp.now()
         ).filter { stack in device.map { Text.equal($0, stack.stack.device) } ?? true }
         guard !stacks.isEmpty else {
             throw CommandFailure(
@@ -155,16 +155,12 @@ struct ExplainCommand: AppCommand {
     }
 }
 
-/// An explanation as text: one labelled statement per line.
-struct ExplanationText {
-    private let explained: ExplainedWidget
-
-    init(_ explained: ExplainedWidget) { self.explained = explained }
-
-    private var widget: WidgetExplanation { explained.explanation }
+extension ExplainedWidget {
+    private var widget: WidgetExplanation { explanation }
     private var now: Timestamp { widget.readAt }
 
-    var lines: [String] {
+    /// The explanation as text: one labelled statement per line.
+    fileprivate var lines: [String] {
         var lines: [String] = []
         func add(_ label: String, _ text: String) {
             lines.append(label + String(repeating: " ", count: max(1, 11 - label.count)) + text)
@@ -185,7 +181,7 @@ struct ExplanationText {
         add("last", "\(explanation.last)")
         addRefused(add)
         add("requested", requested(facts))
-        for event in explained.events {
+        for event in events {
             for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text) }
         }
         add("fetch", fetch(facts))
@@ -197,7 +193,7 @@ struct ExplanationText {
         if let content = timeline.content {
             add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
-        if let registration = explained.registration {
+        if let registration = registration {
             let sentences = registration.sentences(storedRevision: timeline.content?.revision, at: now)
             for (index, text) in sentences.enumerated() { add(index == 0 ? "device" : "", text) }
         }
@@ -205,8 +201,8 @@ struct ExplanationText {
     }
 
     private func addRefused(_ add: (String, String) -> Void) {
-        for event in explained.ignored { add("ignored", event.sentence { $0.words(from: now) }) }
-        for letter in explained.refused {
+        for event in ignored { add("ignored", event.sentence { $0.words(from: now) }) }
+        for letter in refused {
             let place = "\(letter.topic) partition \(letter.partition) offset \(letter.offset)"
             let sentence = Explanation.Sentence(
                 "refused \(letter.receivedAt.words(from: now)): \(place): \(letter.code): \(letter.error)",
@@ -240,9 +236,9 @@ struct ExplanationText {
         guard let topic = event.topic, let position = cause.position else { return texts }
         var place = "\(topic) partition \(position.partition) offset \(position.offset)"
         switch event.lookup {
-        case .found(let envelope):
-            place += " · id \(Text.printable(envelope.id, maximum: 256)) · \(envelope.type)"
-            if let time = envelope.time { place += " · \(time.rfc3339)" }
+        case .found(let found):
+            place += " · id \(Text.printable(found.id, maximum: 256)) · \(found.event.type.rawValue)"
+            if let time = found.time { place += " · \(time.rfc3339)" }
         case .gone: place += " · no longer in Kafka"
         case .notLookedUp(let reason): place += " · not looked up: \(reason)"
         case nil: break
@@ -271,10 +267,9 @@ struct ExplanationText {
     }
 
     private func budget(_ explanation: Explanation) -> String {
-        let budget = explanation.budget
-        guard !budget.isLifted else { return "lifted by developer mode" }
-        var text = "\(budget.reloadsADay) in 24 h: \(budget.left) left"
-        if let next = budget.nextTokenAt { text += ", one more \(next.words(from: now))" }
+        guard !explanation.rules.developerMode else { return "lifted by developer mode" }
+        var text = "\(explanation.reloadsADay) in 24 h: \(explanation.tokensLeft) left"
+        if let next = explanation.nextTokenAt { text += ", one more \(next.words(from: now))" }
         return text
     }
 

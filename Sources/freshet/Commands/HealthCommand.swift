@@ -54,7 +54,7 @@ struct HealthCommand: AsyncParsableCommand {
     /// Local URL of a process with these settings.
     static func address(in settings: Settings) throws(CommandFailure) -> String {
         let (host, port) =
-            settings.health.port.map { (settings.health.host, $0) } ?? (settings.api.host, settings.api.port)
+            settings.healthPort.map { (settings.healthHost, $0) } ?? (settings.api.host, settings.api.port)
         guard port != 0 else {
             throw CommandFailure(.configuration, "the system chooses the port: set --url or health.port")
         }

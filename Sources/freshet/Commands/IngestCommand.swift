@@ -62,7 +62,7 @@ struct IngestCommand: AsyncParsableCommand {
             var pipeline = PostgresPipeline()
             _ = pipeline.append(.forgetFailures(topic: topic))
             let handle = pipeline.append(.resumeTopics(topic: topic))
-            let resumed = try await store.pool.transaction(pipeline).rows(handle).sorted()
+            let resumed = try await store.pool.run(pipeline, commits: true).rows(handle).sorted()
             output.print(
                 ["resumed": .texts(resumed)],
                 or: resumed.isEmpty ? "nothing was halted" : "resumed: \(resumed.joined(separator: ", "))")

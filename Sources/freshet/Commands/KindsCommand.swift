@@ -45,8 +45,8 @@ struct KindsCommand: AsyncParsableCommand {
         func run() async throws {
             let manifest = try Manifest.read(path: file, environment: ProcessInfo.processInfo.environment)
             try await output.settings.withStore { store, settings in
-                let apps = manifest.apps.map(\.definition)
-                try await ProviderCheck(settings.providers).check(apps, file: file)
+                let apps = manifest.map(\.definition)
+                try await settings.providers.check(apps, file: file)
                 let changes: [KindChange]
                 if dryRun {
                     changes = try await store.difference(apps)
@@ -113,7 +113,7 @@ struct KindsCommand: AsyncParsableCommand {
                     let definition = kind.definition
                     return [
                         kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,
-                        kind.isDeveloperMode ? "none (developer mode)" : DurationText.write(definition.minimumSpacing),
+                        kind.isDeveloperMode ? "none (developer mode)" : definition.minimumSpacing.text,
                         "\(definition.maxBatch)", definition.providerURL,
                     ]
                 }
@@ -280,8 +280,8 @@ extension KindReport {
         TextTable(
             "KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME", "P50", "P95", "P99", "PUSH P50", "PUSH P99",
             rows: delivery.kinds.map { kind, totals in
-                func words(_ latencies: LatencyClasses, _ quantile: Double) -> String {
-                    latencies.quantile(quantile)?.words ?? "-"
+                func words(_ latencies: [Int64], _ quantile: Double) -> String {
+                    latencies.latencyQuantile(quantile)?.words ?? "-"
                 }
                 func percent(_ share: Double?) -> String { share.map { "\(Figure.digits(100 * $0)) %" } ?? "-" }
                 return [
@@ -361,13 +361,13 @@ extension KindsCommand {
                 guard folder.pathExtension == "lproj" else {
                     throw CommandFailure(.failure, "\(path): expected a folder such as de.lproj")
                 }
-                tables[folder.deletingPathExtension().lastPathComponent] = try BoundedFile.bytes(
-                    path: path, maximumBytes: Self.maximumBytes)
+                tables[folder.deletingPathExtension().lastPathComponent] = try [UInt8](
+                    file: path, maximumBytes: Self.maximumBytes)
             }
             let intents = try XcodeIntents(
-                try BoundedFile.bytes(path: file, maximumBytes: Self.maximumBytes), strings: tables)
+                try [UInt8](file: file, maximumBytes: Self.maximumBytes), strings: tables)
             for notice in intents.notices { Terminal.complain("\(file): \(notice)") }
-            if json { Terminal.print(intents.json) } else { Terminal.print(try YAMLText.write(intents.json)) }
+            if json { Terminal.print(intents.json) } else { Terminal.print(try intents.json.yaml()) }
         }
     }
 }

@@ -33,12 +33,12 @@ struct MigrateCommand: AsyncParsableCommand {
     func run() async throws {
         let end = ContinuousClock.now + (wait ?? .zero)
         try await output.settings.withPool { pool, _ in
-            let migrator = PostgresMigrator(migrations: StoreMigrations.all)
+            let migrator = PostgresMigrator(migrations: PostgresMigration.all)
             let before = try await status(of: migrator, on: pool, until: end)
             if check {
                 report(applied: before.applied, missing: before.pending, by: "applied")
                 guard before.pending.isEmpty else {
-                    throw CommandFailure(.configuration, SchemaCheck.message(pending: before.pending))
+                    throw CommandFailure(pending: before.pending)
                 }
             } else {
                 report(applied: try await migrator.apply(on: pool), missing: [], by: "now applied")

@@ -42,12 +42,12 @@ struct OptionsCommand: AppCommand {
         let definition = try await store.kind(kind, of: app).definition
         let names = definition.intent?.parameters.map(\.name) ?? []
         guard let intent = definition.intent, let parameter = intent.parameter(parameter) else {
-            let meant = Suggestion.word(for: parameter, among: names)
+            let meant = parameter.meant(among: names)
             throw CommandFailure(.failure, "kind \(kind) has no parameter \(Text.quoted(parameter))\(meant)")
         }
         let environment = try environment.model()
         let searches = parameter.searchPrompt != nil
-        let listed = parameter.listedOptions(intent.localizations, environment.locale)
+        let listed = parameter.listedOptions(of: intent, environment.locale)
         let context = ConfigurationContext(
             user: user, family: family, environment: environment, values: configuration)
         let question = OptionsQuestion(parameter: parameter.name, search: searches ? search : nil, context: context)
@@ -60,8 +60,8 @@ struct OptionsCommand: AppCommand {
         _ question: OptionsQuestion, _ definition: KindDefinition, _ store: WidgetStore, _ settings: Settings
     ) async throws -> IntentOptions {
         do {
-            return try await ProviderProbe(settings).options(question, of: definition, app: app, pool: store.pool)
-        } catch let failure as ConfigurationFailure {
+            return try await settings.options(question, of: definition, app: app, pool: store.pool)
+        } catch let failure as ProviderFailure {
             throw CommandFailure(.failure, "the provider's options are not available: \(failure.message)")
         }
     }

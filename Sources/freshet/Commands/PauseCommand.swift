@@ -5,38 +5,7 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-struct PauseOptions: ParsableArguments {
-    @Option(help: "Only this kind; all of the app if none is given.", transform: OptionText.identifier)
-    var kind: String?
-
-    @OptionGroup var options: AppOptions
-
-    var app: String { options.app }
-    fileprivate var name: String { kind.map { "\(app) \($0)" } ?? app }
-
-    /// Pauses or resumes, and prints the outcome.
-    fileprivate func change(pausing: Bool) async throws {
-        try await options.output.settings.withStore { store, _ in
-            guard
-                let outcome = pausing
-                    ? try await store.pause(app: app, kind: kind) : try await store.resume(app: app, kind: kind)
-            else { throw try await store.notFound(kind, of: app) }
-            let text =
-                switch (pausing, outcome.isChanged) {
-                case (true, true): "paused \(name)"
-                case (true, false): "\(name) was paused already, since \(outcome.pausedAt?.rfc3339 ?? "-")"
-                case (false, true): "resumed \(name)"
-                case (false, false): "\(name) was not paused"
-                }
-            options.output.print(outcome.json(app: app, kind: kind), or: text)
-            if outcome.pausedAt == nil, kind != nil, outcome.isAppPaused {
-                Terminal.complain("the app is paused too: its reloads wait until `freshet resume --app \(app)`")
-            }
-        }
-    }
-}
-
-struct PauseCommand: AsyncParsableCommand {
+struct PauseCommand: AppCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
         abstract: "Pauses the reloads of an app or of one of its kinds.",
@@ -49,14 +18,17 @@ struct PauseCommand: AsyncParsableCommand {
               freshet pause --app com.example.bank
             """)
 
-    @OptionGroup var target: PauseOptions
+    @Option(help: "Only this kind; all of the app if none is given.", transform: OptionText.identifier)
+    var kind: String?
 
-    func run() async throws {
-        try await target.change(pausing: true)
+    @OptionGroup var options: AppOptions
+
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        try await change(kind, pausing: true, in: store)
     }
 }
 
-struct ResumeCommand: AsyncParsableCommand {
+struct ResumeCommand: AppCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
         abstract: "Resumes the reloads of an app or of one of its kinds.",
@@ -68,10 +40,35 @@ struct ResumeCommand: AsyncParsableCommand {
               freshet resume --app com.example.bank
             """)
 
-    @OptionGroup var target: PauseOptions
+    @Option(help: "Only this kind; all of the app if none is given.", transform: OptionText.identifier)
+    var kind: String?
 
-    func run() async throws {
-        try await target.change(pausing: false)
+    @OptionGroup var options: AppOptions
+
+    func run(_ store: WidgetStore, _ settings: Settings) async throws {
+        try await change(kind, pausing: false, in: store)
+    }
+}
+
+extension AppCommand {
+    /// Pauses or resumes the app or one of its kinds, and prints the outcome.
+    fileprivate func change(_ kind: String?, pausing: Bool, in store: WidgetStore) async throws {
+        guard
+            let outcome = pausing
+                ? try await store.pause(app: app, kind: kind) : try await store.resume(app: app, kind: kind)
+        else { throw try await store.notFound(kind, of: app) }
+        let name = kind.map { "\(app) \($0)" } ?? app
+        let text =
+            switch (pausing, outcome.isChanged) {
+            case (true, true): "paused \(name)"
+            case (true, false): "\(name) was paused already, since \(outcome.pausedAt?.rfc3339 ?? "-")"
+            case (false, true): "resumed \(name)"
+            case (false, false): "\(name) was not paused"
+            }
+        output.print(outcome.json(app: app, kind: kind), or: text)
+        if outcome.pausedAt == nil, kind != nil, outcome.isAppPaused {
+            Terminal.complain("the app is paused too: its reloads wait until `freshet resume --app \(app)`")
+        }
     }
 }
 

@@ -84,19 +84,20 @@ struct PositionsCommand: AsyncParsableCommand {
         private func firstReadable(_ store: WidgetStore, _ settings: Settings) async throws -> Int64 {
             let kafka = try settings.requiredKafka()
             let place = TopicPartition(topic: topic, partition: partition)
-            let bounds = try await KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands).bounds(of: place)
+            let bounds = try await KafkaAdmin(configuration: kafka, logger: .ofCommands).bounds(of: place)
             let position = try await store.query(.listPositions())
                 .first { $0.topic == topic && $0.partition == partition }?.nextOffset
-            let begin = position ?? bounds.earliest
-            guard (bounds.earliest..<bounds.end).contains(begin) else {
+            let begin = position ?? bounds.lowerBound
+            guard bounds.contains(begin) else {
                 throw CommandFailure(.failure, "the log of \(place) has no message at its position \(begin)")
             }
             var said = ContinuousClock.now
-            let found = try await KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+            let found = try await KafkaReader(configuration: kafka, logger: .ofCommands)
                 .firstReadable(of: place, from: begin) { next in
                     guard said.duration(to: .now) >= .seconds(1) else { return }
                     said = .now
-                    Terminal.complain("\(place): offsets \(begin) to \(next - 1) of \(bounds.end - 1) cannot be read")
+                    Terminal.complain(
+                        "\(place): offsets \(begin) to \(next - 1) of \(bounds.upperBound - 1) cannot be read")
                 }
             guard found > begin else {
                 throw CommandFailure(
@@ -128,7 +129,7 @@ struct PositionsCommand: AsyncParsableCommand {
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let check = ClusterCheck(
-                pool: store.pool, kafka: try settings.requiredKafka(), logger: LogSettings.ofCommands)
+                pool: store.pool, kafka: try settings.requiredKafka(), logger: .ofCommands)
             try await check.accept(keepingPositions: keepPositions)
         }
     }

@@ -127,7 +127,7 @@ struct PublishCommand: AsyncParsableCommand {
         let values = try options.settings.load(requiring: ["kafka.bootstrapServers"]).settings
         let reader = try LineReader("-", maximumBytes: 4 << 20)
         let lines = EventLines(
-            targets: try await TargetCheck.load(values, noCheck: options.noCheck), now: WallClock.now)
+            targets: try await KindDirectory.load(values, noCheck: options.noCheck), now: Timestamp.now)
         let counts = try await values.withPublisher { publisher in
             try await lines.publish(reader, to: publisher) { Terminal.complain($0) }
         }
@@ -194,12 +194,12 @@ struct EventOptions: ParsableArguments {
     /// - Throws: `CommandFailure` if the change has no effect.
     func publish(_ event: FreshetEvent, key: String? = nil) async throws {
         var outgoing = OutgoingEvent(
-            event, id: id ?? RandomID.make(), source: source, time: time ?? WallClock.now(), key: key)
+            event, id: id ?? String.randomID(), source: source, time: time ?? Timestamp.now(), key: key)
         let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
         let waits = event.type.topic == .widgets && !noCheck && values.postgres.url != nil
         outgoing.handling.keepsOutcome = waits
         do {
-            try await TargetCheck.load(values, noCheck: noCheck)?.check(event)
+            try await KindDirectory.load(values, noCheck: noCheck)?.check(event)
         } catch let error as ModelError {
             throw CommandFailure(.failure, "\(error.message) (--no-check publishes the event all the same)")
         }
@@ -292,7 +292,7 @@ extension Settings {
     func withPublisher<Value: Sendable>(_ body: (EventPublisher) async throws -> Value) async throws -> Value {
         try await EventPublisher.withPublisher(
             kafka: requiredKafka(), deliveryTimeout: kafka.deliveryTimeout, topics: topicNames,
-            source: EventLines.source, logger: LogSettings.ofCommands, body)
+            source: EventLines.source, logger: .ofCommands, body)
     }
 }
 

@@ -14,27 +14,22 @@ struct TokensCommand: AsyncParsableCommand {
             """,
         subcommands: [Issue.self, Show.self, Keys.self])
 
-    struct KeyOptions: ParsableArguments {
-        @Option(help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
-        var keys: String?
-
-        @OptionGroup var settings: SettingsOptions
-
-        /// The settings, and the keys as the API reads them.
-        func load() async throws -> (keys: TokenKeyStore, settings: Settings) {
-            let values = try settings.load().settings
-            guard let path = keys ?? values.api.keys else {
-                throw CommandFailure(
-                    .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
-            }
-            let keys = TokenKeyStore(logger: LogSettings.ofCommands) { try await BoundedFile.keys(path: path) }
-            do {
-                try await keys.load()
-            } catch {
-                throw CommandFailure(.configuration, "\(path): \(error)")
-            }
-            return (keys, values)
+    /// The settings, and the keys of a JWKS file as the API reads them.
+    private static func load(
+        _ path: String?, _ settings: SettingsOptions
+    ) async throws -> (keys: TokenKeyStore, settings: Settings) {
+        let values = try settings.load().settings
+        guard let path = path ?? values.api.keys else {
+            throw CommandFailure(
+                .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
         }
+        let keys = TokenKeyStore(logger: .ofCommands) { try await TokenKeys.read(path) }
+        do {
+            try await keys.load()
+        } catch {
+            throw CommandFailure(.configuration, "\(path): \(error)")
+        }
+        return (keys, values)
     }
 
     struct Issue: AsyncParsableCommand {
@@ -75,7 +70,10 @@ struct TokensCommand: AsyncParsableCommand {
         @Option(name: .customLong("key"), help: "Id of the key to sign with; the first that can sign by default.")
         var key: String?
 
-        @OptionGroup var options: KeyOptions
+        @Option(help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
+        var keys: String?
+
+        @OptionGroup var settings: SettingsOptions
 
         func validate() throws {
             guard !scopes.isEmpty else {
@@ -85,13 +83,13 @@ struct TokensCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let (keys, settings) = try await options.load()
-            let now = WallClock.now()
+            let (store, values) = try await TokensCommand.load(keys, settings)
+            let now = Timestamp.now()
             let end = now + lifetime
-            do throws(TokenIssuer.NoSigningKey) {
-                let token = try await TokenIssuer(keys: keys.current().keys).issue(
-                    app: app, user: user, scopes: scopes, subject: subject, issuer: settings.api.rules.issuer,
-                    audience: settings.api.rules.audience, expiresAt: end, keyID: key, now: now)
+            do throws(ModelError) {
+                let token = try await store.current().keys.issue(
+                    app: app, user: user, scopes: scopes, subject: subject, issuer: values.api.rules.issuer,
+                    audience: values.api.rules.audience, expiresAt: end, keyID: key, now: now)
                 guard json else { return Terminal.print(token) }
                 Terminal.print(["token": .string(token), "expiresAt": .time(end)])
             } catch {
@@ -114,10 +112,13 @@ struct TokensCommand: AsyncParsableCommand {
         @Flag(help: "Print JSON, which is the default.")
         var json = false
 
-        @OptionGroup var options: KeyOptions
+        @Option(help: ArgumentHelp("JWKS file with the keys; api.keys by default.", valueName: "file"))
+        var keys: String?
+
+        @OptionGroup var settings: SettingsOptions
 
         func run() async throws {
-            let (store, values) = try await options.load()
+            let (store, values) = try await TokensCommand.load(keys, settings)
             let line = readLine(strippingNewline: true) ?? ""
             do throws(TokenRefusal) {
                 let verifier = TokenVerifier(keys: store, rules: values.api.rules)
@@ -165,15 +166,15 @@ struct TokensCommand: AsyncParsableCommand {
 
         func run() async throws {
             if let publicKeysOf {
-                let text = try BoundedFile.read(path: publicKeysOf, maximumBytes: TokenKeys.maximumBytes)
+                let text = try String(file: publicKeysOf, maximumBytes: TokenKeys.maximumBytes)
                 do throws(JSONError) {
-                    Terminal.print(TokenIssuer.publicKeys(try JSONValue.parse(text)))
+                    Terminal.print(TokenKeys.publicKeys(try JSONValue.parse(text)))
                 } catch {
                     throw CommandFailure(.failure, "\(publicKeysOf): not JSON: \(error.message)")
                 }
                 return
             }
-            let key = TokenIssuer.makeKey(algorithm, id: id)
+            let key = TokenKeys.makeKey(algorithm, id: id)
             let text = JSONValue.object(["keys": .array([key])]).pretty + "\n"
             guard let output else {
                 Terminal.print(String(text.dropLast()))

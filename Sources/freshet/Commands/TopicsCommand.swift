@@ -42,7 +42,7 @@ struct TopicsCheckCommand: AsyncParsableCommand {
     func run() async throws {
         let (admin, targets) = try options.load()
         let plan = try await TopicPlan(asking: admin, for: targets)
-        options.report(TopicReport(plan: plan, differences: plan.differences))
+        options.report(plan)
         if !plan.differences.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
     }
 }
@@ -73,38 +73,37 @@ struct TopicsApplyCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (admin, targets) = try options.load()
-        let plan = try await TopicPlan(asking: admin, for: targets)
-        var report = TopicReport(plan: plan, differences: plan.differences)
-        try await create(plan.missing, admin, &report)
+        var plan = try await TopicPlan(asking: admin, for: targets)
+        try await create(plan.missing, admin, &plan)
         for target in addPartitions ? plan.growing : [] {
             do throws(KafkaError) {
                 try await admin.createPartitions(target.name, count: target.partitions)
-                report.growing.append(target.name)
+                plan.grown.append(target.name)
             } catch {
-                report.failures[target.name] = error.description
+                plan.failures[target.name] = error.description
             }
         }
-        if !report.creating.isEmpty || !report.growing.isEmpty {
+        if !plan.created.isEmpty || !plan.grown.isEmpty {
             let after = try await TopicPlan(asking: admin, for: targets)
-            report.differences = after.differences.filter { difference in
+            plan.differences = after.differences.filter { difference in
                 // A cluster takes a moment to show what it has just made.
-                !(difference.kind == .missing && report.creating.contains(difference.topic))
-                    && !(difference.kind == .partitions && report.growing.contains(difference.topic))
+                !(difference.kind == .missing && plan.created.contains(difference.topic))
+                    && !(difference.kind == .partitions && plan.grown.contains(difference.topic))
             }
         }
-        options.report(report)
-        if !report.differences.isEmpty || !report.failures.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
+        options.report(plan)
+        if !plan.differences.isEmpty || !plan.failures.isEmpty { throw ExitCode(CommandStatus.failure.rawValue) }
     }
 
     private func create(
-        _ targets: [TopicTarget], _ admin: KafkaAdmin, _ report: inout TopicReport
+        _ targets: [TopicTarget], _ admin: KafkaAdmin, _ plan: inout TopicPlan
     ) async throws(KafkaError) {
-        let outcomes = try await admin.createTopics(targets.map(\.specification))
+        let errors = try await admin.createTopics(targets.map(\.specification))
         for target in targets {
-            switch outcomes[target.name] {
-            case .created?, .alreadyExists?: report.creating.append(target.name)
-            case .failed(let error)?: report.failures[target.name] = error.description
-            case nil: report.failures[target.name] = "the brokers did not report an outcome"
+            if let error = errors[target.name], error.code != .topicAlreadyExists {
+                plan.failures[target.name] = error.description
+            } else {
+                plan.created.append(target.name)
             }
         }
     }
@@ -126,73 +125,12 @@ struct TopicOptions: ParsableArguments {
         var options: [String: String] = [:]
         if let replicationFactor { options["topics.replicationFactor"] = "\(replicationFactor)" }
         let values = try settings.load(options: options, requiring: ["kafka.bootstrapServers"]).settings
-        let admin = KafkaAdmin(configuration: try values.requiredKafka(), logger: LogSettings.ofCommands)
+        let admin = KafkaAdmin(configuration: try values.requiredKafka(), logger: .ofCommands)
         return (admin, values.topicTargets)
     }
 
-    func report(_ report: TopicReport) {
-        if json { Terminal.print(report.json) } else { report.printed() }
-    }
-}
-
-struct TopicReport: Sendable {
-    let plan: TopicPlan
-    var differences: [TopicDifference]
-    /// Topics that were created.
-    var creating: [String] = []
-    /// Topics that got partitions.
-    var growing: [String] = []
-    /// Errors by topic.
-    var failures: [String: String] = [:]
-
-    var json: JSONValue {
-        let topics = plan.targets.map { target -> JSONValue in
-            let state = plan.states[target.name]
-            return [
-                "name": .string(target.name), "setting": .string(target.key), "exists": .bool(state != nil),
-                "partitions": .count(state?.description.partitions.count),
-                "expectedPartitions": .count(target.partitions),
-                "configurationKnown": .bool(state?.configuration != nil),
-            ]
-        }
-        return [
-            "topics": .array(topics), "created": .texts(creating), "grown": .texts(growing),
-            "failed": .array(
-                failures.sorted { $0.key < $1.key }.map { ["topic": .string($0.key), "message": .string($0.value)] }),
-            "differences": .array(
-                differences.map { difference in
-                    [
-                        "topic": .string(difference.topic), "what": .string(difference.kind.rawValue),
-                        "message": .string(difference.message), "advice": .string(difference.advice),
-                    ]
-                }),
-        ]
-    }
-
-    func printed() {
-        TextTable(
-            "TOPIC", "PARTITIONS", "EXPECTED", "CLEANUP",
-            rows: plan.targets.map { target in
-                let state = plan.states[target.name]
-                return [
-                    target.name, state.map { "\($0.description.partitions.count)" } ?? "missing",
-                    "\(target.partitions)", state?.configuration?["cleanup.policy"] ?? "?",
-                ]
-            }
-        ).printed()
-        for name in creating { Terminal.print("created \(name)") }
-        for name in growing { Terminal.print("added partitions to \(name)") }
-        for (name, message) in failures.sorted(by: { $0.key < $1.key }) {
-            Terminal.complain("\(name): not created: \(message)")
-        }
-        for difference in differences {
-            Terminal.print("\(difference.topic) \(difference.message)\n  → \(difference.advice)")
-        }
-        if !plan.unknown.isEmpty {
-            Terminal.complain(
-                "not checked, because these credentials may not read it (DESCRIBE_CONFIGS): the configuration of "
-                    + plan.unknown.joined(separator: ", "))
-        }
+    func report(_ plan: TopicPlan) {
+        if json { Terminal.print(plan.json) } else { plan.printed() }
     }
 }
 
@@ -236,10 +174,30 @@ struct TopicDifference: Hashable, Sendable {
     let advice: String
 }
 
-/// Compares the existing topics with those of the settings. Pure.
+/// The existing topics beside those of the settings, and what was done about their differences. Pure.
 struct TopicPlan: Sendable {
     let targets: [TopicTarget]
     let states: [String: TopicState]
+    var differences: [TopicDifference]
+    var created: [String] = []
+    /// Topics that got partitions.
+    var grown: [String] = []
+    /// Errors by topic.
+    var failures: [String: String] = [:]
+
+    init(targets: [TopicTarget], states: [String: TopicState]) {
+        (self.targets, self.states) = (targets, states)
+        differences = targets.flatMap { target in
+            guard let state = states[target.name] else {
+                return [
+                    TopicDifference(
+                        topic: target.name, kind: .missing, message: "is not there",
+                        advice: "run `freshet topics apply`, or let these credentials see it (DESCRIBE)")
+                ]
+            }
+            return Self.differences(of: state, from: target)
+        }
+    }
 
     var missing: [TopicTarget] { targets.filter { states[$0.name] == nil } }
 
@@ -256,19 +214,6 @@ struct TopicPlan: Sendable {
     var unknown: [String] {
         targets.compactMap { target in
             states[target.name].flatMap { $0.configuration == nil ? target.name : nil }
-        }
-    }
-
-    var differences: [TopicDifference] {
-        targets.flatMap { target in
-            guard let state = states[target.name] else {
-                return [
-                    TopicDifference(
-                        topic: target.name, kind: .missing, message: "is not there",
-                        advice: "run `freshet topics apply`, or let these credentials see it (DESCRIBE)")
-                ]
-            }
-            return Self.differences(of: state, from: target)
         }
     }
 
@@ -315,6 +260,60 @@ struct TopicPlan: Sendable {
 
     private static func alter(_ topic: String, set configuration: String) -> String {
         "kafka-configs.sh --alter --entity-type topics --entity-name \(topic) --add-config \(configuration)"
+    }
+}
+
+// MARK: Report
+
+extension TopicPlan {
+    var json: JSONValue {
+        let topics = targets.map { target -> JSONValue in
+            let state = states[target.name]
+            return [
+                "name": .string(target.name), "setting": .string(target.key), "exists": .bool(state != nil),
+                "partitions": .count(state?.description.partitions.count),
+                "expectedPartitions": .count(target.partitions),
+                "configurationKnown": .bool(state?.configuration != nil),
+            ]
+        }
+        return [
+            "topics": .array(topics), "created": .texts(created), "grown": .texts(grown),
+            "failed": .array(
+                failures.sorted { $0.key < $1.key }.map { ["topic": .string($0.key), "message": .string($0.value)] }),
+            "differences": .array(
+                differences.map { difference in
+                    [
+                        "topic": .string(difference.topic), "what": .string(difference.kind.rawValue),
+                        "message": .string(difference.message), "advice": .string(difference.advice),
+                    ]
+                }),
+        ]
+    }
+
+    func printed() {
+        TextTable(
+            "TOPIC", "PARTITIONS", "EXPECTED", "CLEANUP",
+            rows: targets.map { target in
+                let state = states[target.name]
+                return [
+                    target.name, state.map { "\($0.description.partitions.count)" } ?? "missing",
+                    "\(target.partitions)", state?.configuration?["cleanup.policy"] ?? "?",
+                ]
+            }
+        ).printed()
+        for name in created { Terminal.print("created \(name)") }
+        for name in grown { Terminal.print("added partitions to \(name)") }
+        for (name, message) in failures.sorted(by: { $0.key < $1.key }) {
+            Terminal.complain("\(name): not created: \(message)")
+        }
+        for difference in differences {
+            Terminal.print("\(difference.topic) \(difference.message)\n  → \(difference.advice)")
+        }
+        if !unknown.isEmpty {
+            Terminal.complain(
+                "not checked, because these credentials may not read it (DESCRIBE_CONFIGS): the configuration of "
+                    + unknown.joined(separator: ", "))
+        }
     }
 }
 

@@ -100,12 +100,11 @@ struct WidgetsCommand: AsyncParsableCommand {
         @OptionGroup var settings: SettingsOptions
 
         func run() async throws {
-            let reader = try LineReader(file, maximumBytes: PlacementLines.maximumBytes)
+            let reader = try LineReader(file, maximumBytes: ImportedItem.maximumBytes)
             let summary = try await settings.withStore { store, _ in
                 let directory = try await DirectoryCache(pool: store.pool).refresh()
-                let lines = PlacementLines(directory: directory, now: WallClock.now())
                 return try await store.importItems(
-                    reader, of: lines,
+                    reader, of: directory, now: Timestamp.now(),
                     complain: {
                         Terminal.endProgress()
                         Terminal.complain($0)
@@ -134,17 +133,21 @@ extension WidgetStore {
     /// Imports widgets and stacks in chunks.
     ///
     /// - Parameters:
+    ///   - now: time of lines without one.
     ///   - complain: called with a message for each refused line.
     ///   - progress: called with the number of lines after each chunk.
     func importItems(
-        _ reader: LineReader, of lines: PlacementLines, chunk: Int = 10_000, complain: (String) -> Void,
-        progress: (Int) -> Void
+        _ reader: LineReader, of directory: KindDirectory, now: Timestamp, chunk: Int = 10_000,
+        complain: (String) -> Void, progress: (Int) -> Void
     ) async throws -> (counts: ImportCounts, refused: Int) {
         var counts = ImportCounts()
         // A chunk is written while the next one is read.
         var writing: Task<ImportCounts, any Error>?
         defer { writing?.cancel() }
-        let refused = try await reader.chunks(of: chunk, decode: lines.item, complain: complain) { items in
+        func decode(_ line: [UInt8]) throws(ModelError) -> ImportedItem {
+            try ImportedItem(line, of: directory, now: now)
+        }
+        let refused = try await reader.chunks(of: chunk, decode: decode, complain: complain) { items in
             if let written = try await writing?.value { counts += written }
             writing = Task { try await write(items.map(\.value)) }
             progress(items.last?.line ?? 0)
@@ -168,50 +171,39 @@ extension WidgetStore {
     }
 }
 
-/// A line of an import.
+/// A line of an import: the data of `freshet.widget.placed.v1` or, with a member `stack`, of `freshet.stack.changed.v1`;
+/// with an optional `time`.
 enum ImportedItem: Sendable {
     case widget(ImportedWidget)
     case stack(ImportedStack)
-}
 
-/// Reads placements and stacks from lines of JSON: the data of `freshet.widget.placed.v1` or, with a member `stack`, of
-/// `freshet.stack.changed.v1`; with an optional `time`.
-struct PlacementLines: Sendable {
     static let maximumBytes = 1_048_576
-
-    private let targets: TargetCheck
-    private let now: Timestamp
-    private let decoder = EventDecoder(maximumEventBytes: maximumBytes)
+    private static let decoder = EventDecoder(maximumEventBytes: maximumBytes)
 
     /// - Parameter now: time of lines without one.
-    init(directory: KindDirectory, now: Timestamp) {
-        targets = TargetCheck(directory: directory)
-        self.now = now
-    }
-
-    func item(_ line: [UInt8]) throws(ModelError) -> ImportedItem {
-        let (time, isStack) = try look(line)
+    init(_ line: [UInt8], of directory: KindDirectory, now: Timestamp) throws(ModelError) {
+        let (time, isStack) = try Self.look(line)
         let event: FreshetEvent
         do throws(EventError) {
-            event = try decoder.decode(data: line, of: isStack ? .stackChanged : .widgetPlaced)
+            event = try Self.decoder.decode(data: line, of: isStack ? .stackChanged : .widgetPlaced)
         } catch {
             throw ModelError(error)
         }
-        let app = try targets.app(event.app)
+        let app = try directory.requiredApp(event.app)
         switch event.change {
         case .person(.stack(let arrangement)):
-            return .stack((app: app, user: event.user ?? "", arrangement: arrangement, time: time ?? now))
+            self = .stack((app: app, user: event.user ?? "", arrangement: arrangement, time: time ?? now))
         case .widget(.placed(let placement)):
-            let kind = try targets.kind(placement.kind, of: app)
+            let kind = try directory.requiredKind(placement.kind, of: app)
             let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
             if let problem = widget.problem { throw ModelError(message: "\(problem)") }
-            return .widget(widget)
+            self = .widget(widget)
         default: throw ModelError(message: "expected a placement or a stack")
         }
     }
 
     /// Time of a line, and whether it is a stack.
-    private func look(_ line: [UInt8]) throws(ModelError) -> (Timestamp?, isStack: Bool) {
+    private static func look(_ line: [UInt8]) throws(ModelError) -> (Timestamp?, isStack: Bool) {
         var reader = JSONReader(line)
         var time: Timestamp?
         var isStack = false

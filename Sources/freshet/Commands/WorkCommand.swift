@@ -45,35 +45,31 @@ struct WorkCommand: StoreCommand {
             throw try await store.notFound(nil, of: app)
         }
         let deadline = timeout.map { ContinuousClock.now + $0 }
-        var report = try await read(store)
-        while wait, report.isDue, deadline.map({ $0 > .now }) ?? true {
+        var work = try await read(store)
+        while wait, work.isDue, deadline.map({ $0 > .now }) ?? true {
             try await Task.sleep(for: .milliseconds(500))
-            report = try await read(store)
+            work = try await read(store)
         }
-        output.print(report.json, or: report.lines.joined(separator: "\n"))
-        if wait, report.isDue { throw CommandFailure(.failure, "something was due until the timeout") }
+        let (rows, sweeps, isDue) = work
+        output.print(
+            json(rows, sweeps: sweeps, isDue: isDue),
+            or: lines(rows, sweeps: sweeps, isDue: isDue).joined(separator: "\n"))
+        if wait, isDue { throw CommandFailure(.failure, "something was due until the timeout") }
     }
 
-    private func read(_ store: WidgetStore) async throws -> WorkReport {
-        WorkReport(
-            rows: try await store.query(.readWorkLists(app: app)),
-            sweeps: try await store.query(Statements.countSweeps(app: app)).first ?? 0)
+    private func read(_ store: WidgetStore) async throws -> (rows: [WorkLists], sweeps: Int, isDue: Bool) {
+        let rows = try await store.query(.readWorkLists(app: app))
+        let sweeps = try await store.query(Statements.countSweeps(app: app)).first ?? 0
+        return (rows, sweeps, sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused })
     }
-}
 
-struct WorkReport: Sendable {
-    var rows: [WorkLists]
-    var sweeps: Int
-
-    var isDue: Bool { sweeps > 0 || rows.contains { $0.isDue && !$0.isPaused } }
-
-    var lines: [String] {
+    private func lines(_ rows: [WorkLists], sweeps: Int, isDue: Bool) -> [String] {
         let table = TextTable(
             "APP", "KIND", "LANE", "READY", "LEASED", "RESTING", "LATER", "OLDEST", "NEXT",
             rows: rows.map { row in
                 [
-                    row.app, row.kind + (row.isPaused ? " (paused)" : ""), row.lane.name, row.ready.text,
-                    row.leased.text, row.resting.text, row.later.text, row.oldest?.words ?? "-",
+                    row.app, row.kind + (row.isPaused ? " (paused)" : ""), row.lane.name, Self.text(row.ready),
+                    Self.text(row.leased), Self.text(row.resting), Self.text(row.later), row.oldest?.words ?? "-",
                     row.next?.rfc3339 ?? "-",
                 ]
             })
@@ -83,28 +79,28 @@ struct WorkReport: Sendable {
         return lines
     }
 
-    var json: JSONValue {
+    private func json(_ rows: [WorkLists], sweeps: Int, isDue: Bool) -> JSONValue {
         [
             "due": .bool(isDue), "sweeps": .count(sweeps),
             "lists": .array(
                 rows.map { row in
                     [
                         "app": .string(row.app), "kind": .string(row.kind), "lane": .string(row.lane.name),
-                        "paused": .bool(row.isPaused), "ready": row.ready.json, "leased": row.leased.json,
-                        "resting": row.resting.json, "later": row.later.json,
+                        "paused": .bool(row.isPaused), "ready": Self.json(row.ready), "leased": Self.json(row.leased),
+                        "resting": Self.json(row.resting), "later": Self.json(row.later),
                         "oldestSeconds": .rounded(row.oldest.map { $0 / .seconds(1) }),
                         "nextAt": .time(row.next),
                     ]
                 }),
         ]
     }
-}
 
-extension WorkCount {
-    fileprivate var text: String { lists == 0 ? "-" : "\(timelines) (\(lists))" }
+    private static func text(_ count: WorkCount) -> String {
+        count.lists == 0 ? "-" : "\(count.timelines) (\(count.lists))"
+    }
 
-    fileprivate var json: JSONValue {
-        ["lists": .count(lists), "timelines": .count(timelines)]
+    private static func json(_ count: WorkCount) -> JSONValue {
+        ["lists": .count(count.lists), "timelines": .count(count.timelines)]
     }
 }
 

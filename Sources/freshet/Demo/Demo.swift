@@ -14,29 +14,33 @@ import WidgetModel
 import WidgetStore
 
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.
-struct Demo: Sendable {
+final class Demo: Sendable {
+    /// Number of messages on the output topic, and the highest revision by timeline id; negative for a tombstone.
+    typealias Output = (messages: Int, revisions: [String: Int64])
+
     private let plan: DemoCommand
     private let settings: Settings
     private let node: FreshetNode
     private let provider: SampleProvider
     private let providerPort = ListeningPort()
     private let latency: DemoLatency
-    private let devices: DemoDevices
+    /// Stand-in for Apple's push service.
+    private let apns: APNsStandIn
     /// Token for the console, if it is served.
     private let token: String?
-    private let output = DemoOutput()
-    private let outcome: RunOutcome
+    private let output = Mutex<Output>((0, [:]))
+    /// Number of failed checks; nil until all were made.
+    let failedChecks = Mutex<Int?>(nil)
     private let logger: Logger
 
     init(
-        plan: DemoCommand, settings: Settings, devices: DemoDevices, token: String?, logger: Logger, outcome: RunOutcome
+        plan: DemoCommand, settings: Settings, apns: APNsStandIn, token: String?, logger: Logger
     ) throws {
         self.plan = plan
-        self.devices = devices
+        self.apns = apns
         self.token = token
         self.settings = settings
         self.logger = logger
-        self.outcome = outcome
         let latency = DemoLatency()
         self.latency = latency
         node = try FreshetNode(
@@ -50,24 +54,45 @@ struct Demo: Sendable {
     /// In the order in which they start.
     var services: [any Service] {
         [
-            ListeningService(
-                description: "provider", service: provider, port: providerPort, place: "the sample provider")
+            providerPort.service("provider", at: "the sample provider", provider)
         ] + node.services(migrate: true) + [
-            BackgroundService("output") { try await readOutput() },
-            BackgroundService("demo") { try await run() },
+            BackgroundService("output") { [self] in try await readOutput() },
+            BackgroundService("demo") { [self] in try await run() },
         ]
     }
 
+    /// Applies the migrations, and requires an empty database.
     func prepare() async throws {
-        try await NodePreparation(pool: node.pool, logger: logger).prepareDatabase(migrate: true)
-        try await node.store.requireEmpty()
+        do {
+            try await node.pool.prepare(migrate: true, logger: logger)
+            try await node.store.requireEmpty()
+        } catch {
+            await node.shutdown()
+            throw error
+        }
     }
 
     private func readOutput() async throws {
         let consumer = try KafkaConsumer(
             configuration: KafkaConsumerConfiguration(kafka: node.kafka, group: "freshet-demo-output"),
             logger: logger)
-        try await consumer.read([settings.topics.timelines]) { [output] batch in output.read(batch) }
+        try await consumer.read([settings.topics.timelines]) { [self] batch in read(batch) }
+    }
+
+    /// Reads messages of `freshet.timelines` as any consumer does: the highest revision of each timeline counts.
+    private func read(_ batch: KafkaBatch) {
+        output.withLock { output in
+            for index in 0..<batch.count {
+                guard let key = batch.key(index),
+                    let header = batch.header(index, named: "freshet-revision"),
+                    let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
+                else { continue }
+                let id = String(decoding: batch.bytes[key], as: UTF8.self)
+                output.messages += 1
+                guard abs(output.revisions[id] ?? 0) <= revision else { continue }
+                output.revisions[id] = batch.value(index) == nil ? -revision : revision
+            }
+        }
     }
 
     // MARK: The run
@@ -84,7 +109,7 @@ struct Demo: Sendable {
         screen = try await EventPublisher.withPublisher(
             kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
             source: "/freshet/demo", logger: logger
-        ) { [screen] publisher in
+        ) { [screen, self] publisher in
             let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency)
             return try await phases(traffic, screen)
         }
@@ -96,24 +121,23 @@ struct Demo: Sendable {
     ) async throws -> DemoScreen {
         let start = screen.start
         let applied: @Sendable () -> Int = { [node] in node.metrics.decidedEvents }
-        var screen = try await showing("placing widgets", screen, traffic) {
+        var screen = try await showing("placing widgets", screen, traffic) { [self] in
             try await traffic.registerDevices()
             try await traffic.placeAll(applied: applied)
             try await settle(traffic)
         }
         screen.say("  all placed and rendered after \(Figure.digits(start.duration(to: .now) / .seconds(1))) s")
-        let stack = DemoStack(plan.world)
-        await traffic.arrange(stack)
+        let stack = await traffic.arrangeStack()
         try await settle(traffic)
-        for line in try await stack.lines(from: node.store) { screen.say(line) }
-        screen = try await showing("publishing reloads", screen, traffic) {
+        for line in try await schedule(of: stack) { screen.say(line) }
+        screen = try await showing("publishing reloads", screen, traffic) { [plan] in
             try await traffic.stream(rate: plan.rate, for: .seconds(plan.seconds), seed: plan.seed, applied: applied)
         }
-        screen = try await showing("finishing", screen, traffic) { try await settle(traffic) }
+        screen = try await showing("finishing", screen, traffic) { [self] in try await settle(traffic) }
 
-        let verdict = try await judge(traffic, start)
-        for line in verdict.lines(counts: traffic.counts) { screen.say(line) }
-        outcome.end(lost: verdict.lost.count)
+        let (summary, lost) = try await judge(traffic, start)
+        for line in summary { screen.say(line) }
+        failedChecks.withLock { $0 = lost }
         return screen
     }
 
@@ -124,7 +148,7 @@ struct Demo: Sendable {
             let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.counts.failures
             if isApplied, let overview = try await node.store.query(.overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
-                let isSeen = output.snapshot.revisions.count >= Int(overview.stored)
+                let isSeen = output.withLock { $0.revisions.count } >= Int(overview.stored)
                 if isQuiet && isSeen && overview.stale == 0 { return }
             }
             try await Task.sleep(for: .milliseconds(200))
@@ -136,7 +160,7 @@ struct Demo: Sendable {
     /// - Returns: the number of devices that were not.
     private func settleDevices() async throws -> Int64 {
         let deadline = ContinuousClock.now + .seconds(120)
-        let now = try await node.store.query(.databaseTime()).first ?? WallClock.now()
+        let now = try await node.store.query(.databaseTime()).first ?? Timestamp.now()
         while true {
             let waiting: Int64 = try await node.store.query(.waitingDevices(since: now)).first ?? 0
             guard waiting > 0, ContinuousClock.now < deadline else { return waiting }
@@ -144,23 +168,103 @@ struct Demo: Sendable {
         }
     }
 
-    private func judge(_ traffic: DemoTraffic, _ start: ContinuousClock.Instant) async throws -> DemoVerdict {
+    /// Reads back from PostgreSQL, Kafka and the provider what was done.
+    ///
+    /// - Returns: the summary, with where each number was read, and the number of failed checks.
+    private func judge(
+        _ traffic: DemoTraffic, _ start: ContinuousClock.Instant
+    ) async throws -> (summary: [String], lost: Int) {
         guard let overview = try await node.store.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
         let waiting = try await settleDevices()
         let applied = try await node.store.appliedEvents()
-        let output = output.snapshot
+        let (counts, output) = (traffic.counts, output.withLock { $0 })
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first
-        let lost = DemoVerdict.lost(
-            overview: overview, output: output, events: (traffic.counts.events, applied),
-            failures: traffic.counts.failures,
+        let (provider, latency, pushes) = (provider.statistics().answered, latency.overall(), apns.statistics)
+        let lost = Self.lost(
+            overview: overview, output: output, events: (counts.events, applied), failures: counts.failures,
             expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
-        return DemoVerdict(
-            eventsPublished: traffic.counts.events, eventsApplied: applied, overview: overview,
-            provider: provider.statistics().answered, output: output, lost: lost, latency: latency.overall(),
-            devices: Int(totals?.devices ?? 0), pushes: devices.standIn.statistics,
-            seconds: start.duration(to: .now) / .seconds(1))
+        let seconds = start.duration(to: .now) / .seconds(1)
+        let placed = "\(counts.registered) devices, \(counts.placed) placed, \(counts.arranged) of a stack"
+        let notified = "\(pushes.byToken.count) of \(totals?.devices ?? 0), \(pushes.accepted) pushes"
+        var lines = [
+            "",
+            "Summary (read back from PostgreSQL, Kafka and the provider)",
+            "  events published            \(counts.events)   (\(placed), \(counts.targeted) targeted"
+                + " pushes, \(counts.appChanges) app changes, \(counts.views) views,"
+                + " \(counts.perKind) per-kind and \(counts.global) global reloads)",
+            "  events applied              \(applied)   (consumer positions in PostgreSQL)",
+            "  widgets / timelines         \(overview.widgets) / \(overview.timelines)   (PostgreSQL)",
+            "  timelines stored            \(overview.stored), stale \(overview.stale), due \(overview.due)   (PostgreSQL)",
+            "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
+                + "   (freshet.timelines)",
+            "  devices notified            \(notified)   (stand-in for APNs)",
+            "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
+                + " \(Figure.digits(provider.meanBatch)) a request, at most \(provider.largestBatch)",
+            "  event → stored              p50 \(Figure.digits(latency.p50)) ms,"
+                + " p99 \(Figure.digits(latency.p99)) ms   (\(latency.samples) samples)",
+            "  wall time                   \(Figure.digits(seconds)) s",
+            "  lost: \(lost.count)",
+        ]
+        for problem in lost.prefix(20) { lines.append("    - \(problem)") }
+        if lost.count > 20 { lines.append("    - … and \(lost.count - 20) more") }
+        return (lines, lost.count)
+    }
+
+    /// Compares what was requested with what has been rendered, stored and published.
+    static func lost(
+        overview: Overview, output: Output, events: (published: Int, applied: Int), failures: Int,
+        expectedTimelines: Int, devicesWaiting: Int64 = 0
+    ) -> [String] {
+        var lost: [String] = []
+        if devicesWaiting > 0 { lost.append("\(devicesWaiting) devices wait to be notified of changes") }
+        if failures > 0 { lost.append("\(failures) events were not acknowledged by Kafka") }
+        if events.applied != events.published {
+            lost.append("\(events.published) events were published, \(events.applied) are applied")
+        }
+        if overview.stored != Int64(expectedTimelines) {
+            lost.append("\(expectedTimelines) distinct timelines expected, \(overview.stored) are stored")
+        }
+        if overview.stale > 0 { lost.append("\(overview.stale) timelines are still stale") }
+        if overview.sweeps > 0 { lost.append("\(overview.sweeps) sweeps are not done") }
+        // A list ends once all that was stored is published.
+        if overview.leased > 0 { lost.append("\(overview.leased) timelines are in lists that have not ended") }
+        if overview.deadLetters > 0 { lost.append("\(overview.deadLetters) events became dead letters") }
+        let published = output.revisions.values.count { $0 > 0 }
+        if published != Int(overview.stored) {
+            lost.append("\(overview.stored) timelines are stored, \(published) were seen on the output topic")
+        }
+        return lost
+    }
+
+    /// Asks for the schedule of a stack, waits until the workers have planned it, and describes it; at most half a
+    /// minute.
+    private func schedule(of key: StackPlan.Key) async throws -> [String] {
+        try await node.store.wantSchedule(key)
+        let deadline = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < deadline {
+            let stored = try await node.store.query(
+                .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)
+            ).first
+            if let text = stored?.schedule, let plan = StackPlan(stored: try JSONValue.parse(text), key: key) {
+                return Self.describe(plan, key)
+            }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        return ["  stack \(key.stack) of \(key.user): not planned within 30 s"]
+    }
+
+    private static func describe(_ plan: StackPlan, _ key: StackPlan.Key) -> [String] {
+        guard let last = plan.schedule.rotations.last(where: { $0.from <= plan.plannedAt }) else {
+            return ["  stack \(key.stack) of \(key.user): none of its widgets is placed"]
+        }
+        func name(_ rotation: StackSchedule.Rotation) -> String { rotation.item.widget ?? "a suggestion" }
+        let next = plan.schedule.rotations.first { $0.from > plan.plannedAt }
+        return [
+            "  stack \(key.stack) of \(key.user): \(name(last)) is on top: \(last.reason.words)",
+            next.map { "    next \(name($0)) at \($0.from.rfc3339): \($0.reason.words)" },
+        ].compactMap { $0 }
     }
 
     // MARK: Afterwards
@@ -235,7 +339,7 @@ struct DemoCommand: AsyncParsableCommand {
     ///
     /// - Returns: an operator's token for the sample bank.
     private func configureConsole(_ settings: inout Settings, in folder: URL) async throws -> String {
-        let set: JSONValue = ["keys": .array([TokenIssuer.makeKey(.hs256, id: "demo")])]
+        let set: JSONValue = ["keys": .array([TokenKeys.makeKey(.hs256, id: "demo")])]
         let keys = folder.appendingPathComponent("keys.json")
         guard
             FileManager.default.createFile(
@@ -245,9 +349,24 @@ struct DemoCommand: AsyncParsableCommand {
         settings.console.enabled = true
         settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
             .base64EncodedString()
-        return try await TokenIssuer(keys: TokenKeys(jwks: set.encoded)).issue(
+        return try await TokenKeys(jwks: set.encoded).issue(
             app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
-            audience: settings.api.rules.audience, expiresAt: WallClock.now() + .seconds(86_400))
+            audience: settings.api.rules.audience, expiresAt: Timestamp.now() + .seconds(86_400))
+    }
+
+    /// Sets the keys and the address of the stand-in for Apple's push service.
+    private func configureDelivery(_ settings: inout Settings, by apns: APNsStandIn, in folder: URL) throws {
+        let (key, roots) = (folder.appendingPathComponent("key.p8"), folder.appendingPathComponent("roots.pem"))
+        try Data(APNsStandIn.makeKey().utf8).write(to: key)
+        try Data(apns.certificatePEM.utf8).write(to: roots)
+        let secret = Data((0..<DeviceTokenKeys.keyBytes).map { _ in UInt8.random(in: 0...255) })
+        settings.delivery.tokenKeys = ["demo": secret.base64EncodedString()]
+        settings.delivery.apnsKeys = [SampleWorld.bank: "TEAM/KEY/\(key.path)"]
+        settings.delivery.apnsURL = apns.url
+        settings.delivery.trustRoots = roots.path
+        // A demo may run for long, and shows a push for each change that is not gathered with others.
+        settings.delivery.service.policy.minimumSpacing = .seconds(5)
+        settings.delivery.service.policy.dailyBudget = 100_000
     }
 
     func run() async throws {
@@ -258,18 +377,18 @@ struct DemoCommand: AsyncParsableCommand {
         values.kafka.embedded = true
         values.api.port = 0
         values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.log.level = .warning }
-        let logger = values.log.logger()
-        let outcome = RunOutcome()
-        let devices = try await DemoDevices.start()
-        defer { devices.removeFiles() }
-        try devices.configure(&values)
-        let token = keep ? try await configureConsole(&values, in: devices.folder) : nil
-        let demo = try Demo(
-            plan: self, settings: values, devices: devices, token: token, logger: logger, outcome: outcome)
+        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.logLevel = .warning }
+        let logger = values.logger()
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(String.randomID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let apns = try await APNsStandIn.start()
+        try configureDelivery(&values, by: apns, in: folder)
+        let token = keep ? try await configureConsole(&values, in: folder) : nil
+        let demo = try Demo(plan: self, settings: values, apns: apns, token: token, logger: logger)
         try await demo.prepare()
         try await Program.run(demo.services, logger: logger)
-        switch outcome.lost {
+        switch demo.failedChecks.withLock({ $0 }) {
         case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
         case 0?: return
         case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
@@ -291,7 +410,7 @@ extension Demo {
                 try await work()
                 return true
             }
-            group.addTask { try await pause() }
+            group.addTask { try await Self.pause() }
             var stored = node.metrics.completedTimelines
             var before = ContinuousClock.now
             while let isDone = try await group.next() {
@@ -303,14 +422,14 @@ extension Demo {
                     try await facts(traffic, completed, perSecond: Double(completed - stored) / seconds))
                 (stored, before) = (completed, now)
                 if isDone { break }
-                group.addTask { try await pause() }
+                group.addTask { try await Self.pause() }
             }
             group.cancelAll()
         }
         return screen
     }
 
-    private func pause() async throws -> Bool {
+    private static func pause() async throws -> Bool {
         try await Task.sleep(for: .milliseconds(500))
         return false
     }
@@ -377,40 +496,6 @@ struct DemoScreen {
     private mutating func erase() {
         if drawn > 0 { print("\u{1B}[\(drawn)A\u{1B}[J", terminator: "") }
         drawn = 0
-    }
-}
-
-/// The devices of some people of the demo: a stand-in for Apple's push service, and what Freshet needs to reach it.
-struct DemoDevices: Sendable {
-    static let topic = SampleWorld.bank + APNsAddress.topicSuffix
-
-    let standIn: APNsStandIn
-    /// Folder of the demo's files.
-    let folder: URL
-
-    static func start() async throws -> DemoDevices {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(RandomID.make())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        return DemoDevices(standIn: try await APNsStandIn.start(), folder: folder)
-    }
-
-    /// Sets the keys and the address of the stand-in.
-    func configure(_ settings: inout Settings) throws {
-        let (key, roots) = (folder.appendingPathComponent("key.p8"), folder.appendingPathComponent("roots.pem"))
-        try Data(APNsStandIn.makeKey().utf8).write(to: key)
-        try Data(standIn.certificatePEM.utf8).write(to: roots)
-        let secret = Data((0..<DeviceTokenKeys.keyBytes).map { _ in UInt8.random(in: 0...255) })
-        settings.delivery.tokenKeys = ["demo": secret.base64EncodedString()]
-        settings.delivery.apnsKeys = [SampleWorld.bank: "TEAM/KEY/\(key.path)"]
-        settings.delivery.apnsURL = standIn.url
-        settings.delivery.trustRoots = roots.path
-        // A demo may run for long, and shows a push for each change that is not gathered with others.
-        settings.delivery.service.policy.minimumSpacing = .seconds(5)
-        settings.delivery.service.policy.dailyBudget = 100_000
-    }
-
-    func removeFiles() {
-        try? FileManager.default.removeItem(at: folder)
     }
 }
 

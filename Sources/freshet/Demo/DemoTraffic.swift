@@ -47,7 +47,8 @@ final class DemoTraffic: Sendable {
         await publish(
             (0..<people).map { person in
                 let address = APNsAddress(
-                    token: Array("demo\(10_000_000 + person)".utf8), environment: .production, topic: DemoDevices.topic)
+                    token: Array("demo\(10_000_000 + person)".utf8), environment: .production,
+                    topic: SampleWorld.bank + APNsAddress.topicSuffix)
                 return FreshetEvent(
                     app: SampleWorld.bank, user: world.user(person),
                     .device(.registered(device: "d\(person)", .apns(address))))
@@ -68,10 +69,23 @@ final class DemoTraffic: Sendable {
         }
     }
 
-    /// Arranges the stack, and donates a view.
-    func arrange(_ stack: DemoStack) async {
-        await publish(stack.events)
-        count { $0.arranged += stack.events.count }
+    /// Arranges a stack of the first person's bank widgets, which the workers plan while the demo runs, and donates a
+    /// view of recent purchases.
+    func arrangeStack() async -> StackPlan.Key {
+        let first = world.placement(0)
+        let key = StackPlan.Key(app: first.app, user: first.user, device: first.device, stack: "home")
+        let widgets = (0..<min(world.widgets, 3)).map { world.placement($0).widget }
+        // Suggestions would place further widgets, which the demo's count of events does not know.
+        let arrangement = StackArrangement(device: first.device, name: key.stack, widgets: widgets, suggestions: false)
+        let viewed = DonatedInteraction(
+            kind: "RecentPurchases", configuration: SampleWorld.configuration([("card", "acme")]),
+            timeZone: "Europe/London")
+        await publish([
+            FreshetEvent(app: key.app, user: key.user, .person(.stack(arrangement))),
+            FreshetEvent(app: key.app, user: key.user, .interaction(viewed)),
+        ])
+        count { $0.arranged += 2 }
+        return key
     }
 
     /// Publishes at the given rate for the given time: mostly single reloads, now and then a kind or a whole app.
@@ -163,7 +177,7 @@ final class DemoTraffic: Sendable {
     // MARK: Publishing
 
     private func publish(_ events: [FreshetEvent]) async {
-        let time = WallClock.now()
+        let time = Timestamp.now()
         let instant = ContinuousClock.now
         let results = await publisher.publish(events.map { OutgoingEvent($0, time: time, key: key(of: $0)) })
         for (event, result) in zip(events, results) {
@@ -181,56 +195,61 @@ final class DemoTraffic: Sendable {
     }
 }
 
-/// A stack of the first person's bank widgets, planned by the workers while the demo runs.
-struct DemoStack: Sendable {
-    private let key: StackPlan.Key
-    private let arrangement: StackArrangement
+/// Sampled latency from the publication of an event to the storage of a timeline. The event that a stored timeline
+/// names as its cause is looked up among the published ones.
+final class DemoLatency: Sendable {
+    /// Percentiles in milliseconds; zero without samples.
+    typealias Summary = (samples: Int, p50: Double, p99: Double)
 
-    init(_ world: SampleWorld) {
-        let first = world.placement(0)
-        key = StackPlan.Key(app: first.app, user: first.user, device: first.device, stack: "home")
-        let widgets = (0..<min(world.widgets, 3)).map { world.placement($0).widget }
-        // Suggestions would place further widgets, which the demo's count of events does not know.
-        arrangement = StackArrangement(device: first.device, name: "home", widgets: widgets, suggestions: false)
-    }
-
-    /// Events that arrange the stack and donate a view of recent purchases.
-    var events: [FreshetEvent] {
-        let viewed = DonatedInteraction(
-            kind: "RecentPurchases", configuration: SampleWorld.configuration([("card", "acme")]),
-            timeZone: "Europe/London")
-        return [
-            FreshetEvent(app: key.app, user: key.user, .person(.stack(arrangement))),
-            FreshetEvent(app: key.app, user: key.user, .interaction(viewed)),
-        ]
-    }
-
-    /// Asks for the schedule, waits until the workers have planned it, and describes it; at most half a minute.
-    func lines(from store: WidgetStore) async throws -> [String] {
-        try await store.wantSchedule(key)
-        let deadline = ContinuousClock.now + .seconds(30)
-        while ContinuousClock.now < deadline {
-            let stored = try await store.query(
-                .readSchedules(app: key.app, user: key.user, stack: key.stack, device: key.device)
-            ).first
-            if let text = stored?.schedule, let plan = StackPlan(stored: try JSONValue.parse(text), key: key) {
-                return describe(plan)
-            }
-            try await Task.sleep(for: .milliseconds(100))
+    private static func summary(_ latencies: [Duration]) -> Summary {
+        let sorted = latencies.sorted()
+        func percentile(_ share: Double) -> Double {
+            sorted.isEmpty ? 0 : sorted[Int(Double(sorted.count - 1) * share)] / .milliseconds(1)
         }
-        return ["  stack \(key.stack) of \(key.user): not planned within 30 s"]
+        return (sorted.count, percentile(0.5), percentile(0.99))
     }
 
-    private func describe(_ plan: StackPlan) -> [String] {
-        guard let last = plan.schedule.rotations.last(where: { $0.from <= plan.plannedAt }) else {
-            return ["  stack \(key.stack) of \(key.user): none of its widgets is placed"]
+    private struct State {
+        var sent: [EventPosition: ContinuousClock.Instant] = [:]
+        /// The event that each timeline was last stored for: a timeline that is stored again for another reason (a
+        /// reload of everyone, its policy) still names it.
+        var served: [TimelineID: EventPosition] = [:]
+        var all: [Duration] = []
+        var recent: [Duration] = []
+    }
+
+    /// Most events that are remembered.
+    private static let maximumRemembered = 200_000
+
+    private let state = Mutex(State())
+
+    func noteSent(_ position: EventPosition, at time: ContinuousClock.Instant) {
+        state.withLock { state in
+            if state.sent.count >= Self.maximumRemembered { state.sent.removeAll(keepingCapacity: true) }
+            state.sent[position] = time
         }
-        let next = plan.schedule.rotations.first { $0.from > plan.plannedAt }
-        return [
-            "  stack \(key.stack) of \(key.user): \(name(last)) is on top: \(last.reason.words)",
-            next.map { "    next \(name($0)) at \($0.from.rfc3339): \($0.reason.words)" },
-        ].compactMap { $0 }
     }
 
-    private func name(_ rotation: StackSchedule.Rotation) -> String { rotation.item.widget ?? "a suggestion" }
+    func noteStored(_ timeline: TimelineID, _ cause: EventPosition?) {
+        guard let cause else { return }
+        let now = ContinuousClock.now
+        state.withLock { state in
+            guard state.served.updateValue(cause, forKey: timeline) != cause else { return }
+            // Kept: one event may cause many timelines.
+            guard let sent = state.sent[cause] else { return }
+            state.all.append(sent.duration(to: now))
+            state.recent.append(sent.duration(to: now))
+        }
+    }
+
+    func overall() -> Summary { Self.summary(state.withLock { $0.all }) }
+
+    /// Latencies since the last call.
+    func takeRecent() -> Summary {
+        Self.summary(
+            state.withLock { state in
+                defer { state.recent = [] }
+                return state.recent
+            })
+    }
 }

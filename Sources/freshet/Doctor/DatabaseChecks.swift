@@ -34,11 +34,11 @@ extension Doctor {
                     in: "postgres", "the server takes no writes: a standby, or read-only",
                     advice: "name the primary in postgres.url, or all hosts: Freshet uses the one that takes writes"))
         }
-        if let problem = try await SchemaCheck.problem(on: pool) {
+        if let problem = try await pool.missingMigrations() {
             found.append(.problem(in: "postgres.migrations", problem, advice: "run `freshet migrate`"))
             return found
         }
-        found.append(.ok(in: "postgres.migrations", "all \(StoreMigrations.all.count) are applied"))
+        found.append(.ok(in: "postgres.migrations", "all \(PostgresMigration.all.count) are applied"))
         found += try await tables(pool)
         return found
     }
@@ -165,9 +165,9 @@ extension Doctor {
     func checkClock(_ pool: PostgresPool) async throws -> [Finding] {
         // The first query opens the connection.
         _ = try await pool.query(.databaseTime())
-        let before = WallClock.now()
+        let before = Timestamp.now()
         guard let database = try await pool.query(.databaseTime()).first else { return [] }
-        let way = WallClock.now() - before
+        let way = Timestamp.now() - before
         return [Self.judge(skew: database - (before + way / 2), within: way / 2)]
     }
 
@@ -232,7 +232,7 @@ extension Doctor {
 
     /// Reads the audit's counter from the process on health.port.
     func checkAudit() async throws -> [Finding] {
-        guard let port = settings.health.port, port != 0, let base = try? HealthCommand.address(in: settings) else {
+        guard let port = settings.healthPort, port != 0, let base = try? HealthCommand.address(in: settings) else {
             throw Finding.skipped(in: "audit", "not read: health.port is not set")
         }
         do {
@@ -247,7 +247,7 @@ extension Doctor {
 
     /// Finding for the audit's counter in a page of metrics.
     static func judge(metrics page: String) -> Finding {
-        let name = MetricCatalogue.auditAppointed.name
+        let name = MetricRegistry.catalogue.auditAppointed.definition.name
         let values = page.split(separator: "\n").filter { $0.hasPrefix(name + " ") || $0.hasPrefix(name + "{") }
             .compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }
         guard !values.isEmpty else {
@@ -268,22 +268,22 @@ extension Doctor {
         guard try await pool.query(.otherWorkers(than: nil)).first == true else {
             throw Finding.skipped(in: check, "no worker is registered")
         }
-        return try await pool.query(.auditProgress()).map(Self.judge)
+        return try await pool.query(.auditProgress()).map { Self.judge(silence: $0.silence, unfinished: $0.unfinished) }
     }
 
-    static func judge(_ audit: AuditProgress) -> Finding {
+    private static func judge(silence: Duration, unfinished: Duration) -> Finding {
         let check = "audit.progress"
-        if audit.silence > .seconds(1_800) {
+        if silence > .seconds(1_800) {
             return .warning(
-                in: check, "the audit of work lists has not advanced for \(audit.silence.words)",
+                in: check, "the audit of work lists has not advanced for \(silence.words)",
                 advice:
                     "look for \"cannot audit\" in the logs of the workers: its statements fail or exceed their time limit"
             )
         }
         // A pass reads 100 million timelines in less.
-        if audit.unfinished > .seconds(86_400) {
+        if unfinished > .seconds(86_400) {
             return .warning(
-                in: check, "no whole pass of the audit of work lists has ended for \(audit.unfinished.words)",
+                in: check, "no whole pass of the audit of work lists has ended for \(unfinished.words)",
                 advice:
                     "look for \"cannot audit\" and for restarts in the logs of the workers: a pass is whole only if one "
                     + "process does all of it")

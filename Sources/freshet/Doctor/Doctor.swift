@@ -17,16 +17,13 @@ struct Doctor: Sendable {
     let timeLimit: Duration
     /// App whose providers and devices are checked; nil: all.
     var app: String?
-    var logger = LogSettings.ofCommands
+    var logger = Logger.ofCommands
 
     /// Checks whose findings concern an app, and show nothing of the installation or of other apps.
     private static let checksOfApps = ["ingest", "sweeps", "kinds", "providers", "delivery"]
 
     /// A check that throws a ``Finding`` ends with it.
-    struct Check: Sendable {
-        let name: String
-        let run: @Sendable () async throws -> [Finding]
-    }
+    typealias Check = (name: String, run: @Sendable () async throws -> [Finding])
 
     /// All findings, in the order of the checks, which run concurrently.
     ///
@@ -48,7 +45,7 @@ struct Doctor: Sendable {
     /// Runs a check within the limit. A check that hangs is abandoned.
     private static func run(_ check: Check, within limit: Duration) async -> [Finding] {
         let (answers, continuation) = AsyncStream.makeStream(of: [Finding].self, bufferingPolicy: .bufferingOldest(1))
-        let work = Task { continuation.yield(await findings(of: check)) }
+        let work = Task { continuation.yield(await findings(of: check.name, check.run)) }
         let timer = Task {
             try? await Task.sleep(for: limit)
             continuation.yield([
@@ -64,15 +61,15 @@ struct Doctor: Sendable {
         return await answers.first { _ in true } ?? []
     }
 
-    static func findings(of check: Check) async -> [Finding] {
+    static func findings(of check: String, _ run: @Sendable () async throws -> [Finding]) async -> [Finding] {
         do {
-            return try await check.run()
+            return try await run()
         } catch let finding as Finding {
             return [finding]
         } catch is PostgresError {
-            return [.skipped(in: check.name, "not checked, since PostgreSQL cannot be asked")]
+            return [.skipped(in: check, "not checked, since PostgreSQL cannot be asked")]
         } catch {
-            return [.skipped(in: check.name, "not checked: \(error)")]
+            return [.skipped(in: check, "not checked: \(error)")]
         }
     }
 
@@ -88,12 +85,13 @@ struct Doctor: Sendable {
     }
 
     private func all(_ pool: PostgresPool?) -> [Check] {
+        func check(_ name: String, _ run: @escaping @Sendable () async throws -> [Finding]) -> Check { (name, run) }
         let checks = [
-            Check(name: "settings") { checkSettings() }, Check(name: "keys") { try await checkKeys() },
-            Check(name: "audit") { try await checkAudit() }, Check(name: "kafka") { try await checkKafka() },
+            check("settings") { checkSettings() }, check("keys") { try await checkKeys() },
+            check("audit") { try await checkAudit() }, check("kafka") { try await checkKafka() },
         ]
         guard let pool else {
-            let missing = Check(name: "postgres") {
+            let missing = check("postgres") {
                 throw Finding.problem(
                     in: "postgres", "postgres.url is not set, or cannot be read",
                     advice: "set postgres.url, such as postgresql://freshet@db.example.com/freshet")
@@ -101,17 +99,14 @@ struct Doctor: Sendable {
             return checks + [missing]
         }
         return checks + [
-            Check(name: "kafka.cluster") { try await checkCluster(pool) },
-            Check(name: "kafka.positions") { try await checkPositions(pool) },
-            Check(name: "postgres") { try await checkPostgres(pool) },
-            Check(name: "clock") { try await checkClock(pool) }, Check(name: "ingest") { try await checkIngest(pool) },
-            Check(name: "history") { try await checkHistory(pool) },
-            Check(name: "retention") { try await checkRetention(pool) },
-            Check(name: "sweeps") { try await checkSweeps(pool) },
-            Check(name: "audit.progress") { try await checkAuditProgress(pool) },
-            Check(name: "kinds") { try await checkKinds(pool) },
-            Check(name: "providers") { try await checkProviders(pool) },
-            Check(name: "delivery") { try await checkDelivery(pool) },
+            check("kafka.cluster") { try await checkCluster(pool) },
+            check("kafka.positions") { try await checkPositions(pool) },
+            check("postgres") { try await checkPostgres(pool) }, check("clock") { try await checkClock(pool) },
+            check("ingest") { try await checkIngest(pool) }, check("history") { try await checkHistory(pool) },
+            check("retention") { try await checkRetention(pool) }, check("sweeps") { try await checkSweeps(pool) },
+            check("audit.progress") { try await checkAuditProgress(pool) },
+            check("kinds") { try await checkKinds(pool) }, check("providers") { try await checkProviders(pool) },
+            check("delivery") { try await checkDelivery(pool) },
         ]
     }
 
@@ -119,7 +114,7 @@ struct Doctor: Sendable {
 
     /// Ends a check that needs the current schema.
     func requireMigrations(_ check: String, _ pool: PostgresPool) async throws {
-        guard try await SchemaCheck.problem(on: pool) == nil else {
+        guard try await pool.missingMigrations() == nil else {
             throw Finding.skipped(in: check, "not checked before the migrations are applied")
         }
     }
@@ -129,7 +124,7 @@ struct Doctor: Sendable {
     func checkSettings() -> [Finding] {
         var found = warnings.map { Finding.warning(in: "settings", $0, advice: "fix or remove this setting") }
         if let problem = settings.proxyProblem {
-            found.append(.problem(in: "settings", problem, advice: ProxyVariables.advice))
+            found.append(.problem(in: "settings", problem, advice: Settings.proxyAdvice))
         }
         let delivery = settings.kafka.deliveryTimeout
         if delivery * 3 > settings.workers.lease {
@@ -140,7 +135,7 @@ struct Doctor: Sendable {
                         + "(\(settings.workers.lease.words)): batches are given back unpublished when Kafka is slow",
                     advice: "make the lease at least three times as long"))
         }
-        if settings.health.port == nil {
+        if settings.healthPort == nil {
             found.append(
                 .warning(
                     in: "settings", "health.port is not set: no probes and no /metrics in the roles ingest and workers",
@@ -156,12 +151,12 @@ struct Doctor: Sendable {
         }
         let text: String
         do {
-            text = try BoundedFile.read(path: path, maximumBytes: TokenKeys.maximumBytes)
+            text = try String(file: path, maximumBytes: TokenKeys.maximumBytes)
         } catch {
             throw Finding.problem(in: "keys", "api.keys: \(error)", advice: "let this user read the JWKS file")
         }
         // As the API reads it at its start.
-        do throws(TokenKeysError) {
+        do throws(ModelError) {
             _ = try await TokenKeys(jwks: Array(text.utf8))
         } catch {
             throw Finding.problem(

@@ -176,7 +176,7 @@ extension Doctor {
             }
         }
         let waiting = next.filter { place, offset in
-            bounds[place].map { $0.earliest <= offset && offset < $0.end } ?? false
+            bounds[place]?.contains(offset) ?? false
         }
         let errors = try await reader.check(waiting, timeout: timeout)
         for (place, error) in errors.sorted(by: { $0.key < $1.key }) {
@@ -203,14 +203,14 @@ extension Doctor {
 
     /// Describes the partitions whose next message is behind the start of an open transaction.
     private func openTransactions(
-        at next: [TopicPartition: Int64], _ bounds: [TopicPartition: KafkaLogBounds], _ kafka: KafkaConfiguration
+        at next: [TopicPartition: Int64], _ bounds: [TopicPartition: Range<Int64>], _ kafka: KafkaConfiguration
     ) async throws(KafkaError) -> [String] {
         var kafka = kafka
         kafka.properties["isolation.level"] = "read_uncommitted"
-        let stopped = next.filter { $0.value == bounds[$0.key]?.end }.keys.sorted()
+        let stopped = next.filter { $0.value == bounds[$0.key]?.upperBound }.keys.sorted()
         let all = try await KafkaAdmin(configuration: kafka, timeout: timeLimit / 3, logger: logger).bounds(of: stopped)
         return stopped.compactMap { place in
-            guard let end = all[place]?.end, let next = next[place], end > next else { return nil }
+            guard let end = all[place]?.upperBound, let next = next[place], end > next else { return nil }
             return "\(place): \(end - next) messages from offset \(next) on wait for an open transaction"
         }
     }

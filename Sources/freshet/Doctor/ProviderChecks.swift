@@ -10,12 +10,6 @@ extension Doctor {
     private static let maximumProviders = 50
     private static let concurrency = 8
 
-    private struct Target: Hashable, Sendable {
-        let app: String
-        let url: String
-        let secrets: [[UInt8]]
-    }
-
     /// Looks for stored definitions and families that this version cannot read.
     func checkKinds(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("kinds", pool)
@@ -49,36 +43,34 @@ extension Doctor {
     func checkProviders(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("providers", pool)
         let directory = try await DirectoryCache(pool: pool).refresh()
-        let kinds = directory.kinds.values.filter { !$0.isRetired && concerns($0.app) }
-        let targets = Set(
-            kinds.compactMap { kind in
-                directory.apps[kind.app].map {
-                    Target(app: kind.app, url: kind.definition.providerURL, secrets: $0.signingSecrets)
-                }
-            })
-        guard !targets.isEmpty else {
+        let kinds = directory.kinds.values.filter { !$0.isRetired && concerns($0.app) && directory.apps[$0.app] != nil }
+        // Kinds of one provider have one request.
+        let providers = Dictionary(kinds.map { ([$0.app, $0.definition.providerURL], $0) }) { first, _ in first }
+        guard !providers.isEmpty else {
             throw Finding.warning(
                 in: "providers", "no kinds are registered", advice: "register some: `freshet kinds apply kinds.yaml`")
         }
-        let asked = targets.sorted { ($0.app, $0.url) < ($1.app, $1.url) }.prefix(Self.maximumProviders)
+        let asked = providers.sorted { $0.key.lexicographicallyPrecedes($1.key) }.prefix(Self.maximumProviders)
         var found: [Finding]
         do {
-            found = try await ProviderProbe(settings).withClient { await ask(Array(asked), $0) }
+            found = try await settings.withProviderClient { await ask(asked.map(\.value), directory, $0) }
         } catch {
             throw Finding.problem(in: "providers", "\(error)", advice: "fix the settings providers.…")
         }
-        if targets.count > asked.count {
-            found.append(.skipped(in: "providers", "\(targets.count - asked.count) more were not asked"))
+        if providers.count > asked.count {
+            found.append(.skipped(in: "providers", "\(providers.count - asked.count) more were not asked"))
         }
         return found
     }
 
-    private func ask(_ targets: [Target], _ client: ProviderClient) async -> [Finding] {
+    private func ask(
+        _ kinds: [RegisteredKind], _ directory: KindDirectory, _ client: ProviderClient
+    ) async -> [Finding] {
         let found = await withTaskGroup(of: (Int, Finding).self) { group in
             var found: [(Int, Finding)] = []
-            for (index, target) in targets.enumerated() {
+            for (index, kind) in kinds.enumerated() {
                 if index >= Self.concurrency, let done = await group.next() { found.append(done) }
-                group.addTask { (index, await probe(target, client)) }
+                group.addTask { (index, await probe(kind, directory, client)) }
             }
             for await done in group { found.append(done) }
             return found
@@ -86,14 +78,18 @@ extension Doctor {
         return found.sorted { $0.0 < $1.0 }.map(\.1)
     }
 
-    private func probe(_ target: Target, _ client: ProviderClient) async -> Finding {
+    private func probe(
+        _ kind: RegisteredKind, _ directory: KindDirectory, _ client: ProviderClient
+    ) async -> Finding {
+        let (app, url) = (kind.app, kind.definition.providerURL)
         do {
-            try await ProviderProbe.ask(target.url, secrets: target.secrets, timeout: timeLimit / 2, with: client)
-            return .ok(in: "providers", "\(target.url) of \(target.app) answers, and accepts the signature")
+            let secrets = directory.apps[app]?.signingSecrets ?? []
+            try await client.probe(url, secrets: secrets, timeout: timeLimit / 2)
+            return .ok(in: "providers", "\(url) of \(app) answers, and accepts the signature")
         } catch let failure as ProviderFailure {
-            return Self.judge(failure, of: target.url, app: target.app)
+            return Self.judge(failure, of: url, app: app)
         } catch {
-            return .skipped(in: "providers", "\(target.url) of \(target.app) was not asked to the end")
+            return .skipped(in: "providers", "\(url) of \(app) was not asked to the end")
         }
     }
 
@@ -136,9 +132,9 @@ extension Doctor {
     /// the keys, the topics and, by the tokens' age, this machine's clock.
     func checkDelivery(_ pool: PostgresPool) async throws -> [Finding] {
         try await requireMigrations("delivery", pool)
-        let (configuration, probe): (DeliveryConfiguration, APNsProbe)
+        let (configuration, limits): (DeliveryConfiguration, ConnectionLimits)
         do throws(CommandFailure) {
-            (configuration, probe) = (try settings.deliveryConfiguration(), try APNsProbe(settings))
+            (configuration, limits) = (try settings.deliveryConfiguration(), try settings.apnsLimits())
         } catch {
             throw Finding.problem(
                 in: "delivery", error.message, advice: "let this user read the key as Apple issued it")
@@ -147,9 +143,18 @@ extension Doctor {
         guard !routes.isEmpty else { throw Finding.skipped(in: "delivery", "no devices are registered") }
         var found: [Finding] = []
         for route in routes { check(route, configuration, &found) }
-        for topic in Set(routes.compactMap(APNsTopic.init)) where configuration.apnsKeys[topic.app] != nil {
-            let result = await probe.ask(app: topic.app, topic: topic.topic, topic.environment)
-            check(result, of: topic, &found)
+        var asked: Set<[String]> = []
+        for route in routes where configuration.apnsKeys[route.app] != nil {
+            guard let topic = route.topic, let environment = route.environment,
+                asked.insert([route.app, topic, environment.rawValue]).inserted
+            else { continue }
+            do {
+                let answer = try await configuration.probe(
+                    app: route.app, topic: topic, environment, limits: limits)
+                if let finding = Self.judge(answer, of: topic, app: route.app) { found.append(finding) }
+            } catch {
+                found.append(Self.unanswered(topic, "\(error)"))
+            }
         }
         for hook in try await pool.query(.failingWebhooks()) where concerns(hook.app) {
             let state = hook.disabledAt == nil ? "fails" : "is disabled"
@@ -212,36 +217,24 @@ extension Doctor {
         }
     }
 
-    private func check(_ result: APNsProbe.Result, of topic: APNsTopic, _ found: inout [Finding]) {
-        switch result {
-        case .works: break
-        case .refused(let reason):
-            found.append(
-                .problem(
-                    in: "delivery", "APNs refuses the key of \(topic.app) for \(topic.topic): \(reason)",
-                    advice: "compare team, key id, .p8 file and topic in delivery.apnsKeys with Apple's account page"))
-        case .wrongClock:
-            found.append(
-                .problem(
-                    in: "delivery", "APNs finds the provider token of \(topic.app) expired",
-                    advice: "correct the clock of this machine"))
-        case .unanswered(let error):
-            found.append(
-                .problem(
-                    in: "delivery", "APNs cannot be asked about \(topic.topic): \(error)",
-                    advice: "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots"))
+    private static func judge(_ answer: APNsAnswer, of topic: String, app: String) -> Finding? {
+        switch answer.effect {
+        case .accepted, .forget, .badToken, .wrongDevice: nil
+        case .wrongKey:
+            .problem(
+                in: "delivery", "APNs refuses the key of \(app) for \(topic): \(answer.reason)",
+                advice: "compare team, key id, .p8 file and topic in delivery.apnsKeys with Apple's account page")
+        case .renew:
+            .problem(
+                in: "delivery", "APNs finds the provider token of \(app) expired",
+                advice: "correct the clock of this machine")
+        case .slowDevice, .slowTopic, .broken: unanswered(topic, "status \(answer.status) \(answer.reason)")
         }
     }
-}
 
-/// A topic of an app at one of Apple's servers.
-private struct APNsTopic: Hashable {
-    let app: String
-    let topic: String
-    let environment: APNsAddress.Environment
-
-    init?(_ route: RegisteredRoute) {
-        guard let topic = route.topic, let environment = route.environment else { return nil }
-        (app, self.topic, self.environment) = (route.app, topic, environment)
+    private static func unanswered(_ topic: String, _ error: String) -> Finding {
+        .problem(
+            in: "delivery", "APNs cannot be asked about \(topic): \(error)",
+            advice: "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots")
     }
 }

@@ -39,7 +39,7 @@ struct LintCommand: AsyncParsableCommand {
 
     func validate() throws {
         for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
-            let meant = Suggestion.word(for: id, among: LintRule.all.map(\.id))
+            let meant = id.meant(among: LintRule.all.map(\.id))
             throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(meant)")
         }
     }
@@ -54,16 +54,13 @@ struct LintCommand: AsyncParsableCommand {
     }
 
     private func report(_ settings: Settings) async throws -> LintReport {
-        let (probe, limit) = (ProviderProbe(settings), settings.workers.maximumResponseBytes)
-        let users = options.users
-        let observed = try await ProviderTrial.withKinds(of: options, logger: LogSettings.ofCommands) { kinds in
-            try await probe.withClient { client in
-                try await probe.withClient(now: { WallClock.now() - .seconds(600) }) { late in
-                    let lint = LintProbe(
-                        trial: ProviderTrial(client: client, maximumResponseBytes: limit),
-                        late: ProviderTrial(client: late, maximumResponseBytes: limit), users: users)
+        let (users, limit) = (options.users, settings.workers.maximumResponseBytes)
+        let observed = try await ProviderTrial.withKinds(of: options, logger: .ofCommands) { kinds in
+            try await settings.withProviderClient { client in
+                try await settings.withProviderClient(now: { Timestamp.now() - .seconds(600) }) { late in
+                    let trial = ProviderTrial(client: client, maximumResponseBytes: limit)
                     var observed: [LintObservation] = []
-                    for kind in kinds { observed.append(try await lint.observe(kind)) }
+                    for kind in kinds { observed.append(try await trial.observe(kind, users: users, late: late)) }
                     return observed
                 }
             }

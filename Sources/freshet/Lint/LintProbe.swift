@@ -2,13 +2,7 @@ import JSON
 import ReloadWorkers
 import WidgetModel
 
-/// Asks a provider everything that the rules look at.
-struct LintProbe: Sendable {
-    let trial: ProviderTrial
-    /// Client whose clock is ten minutes slow.
-    let late: ProviderTrial
-    let users: [String]
-
+extension ProviderTrial {
     /// Environments that differ in language, direction of writing, and offset from UTC.
     private static let environments = [
         WidgetEnvironment(storedLocale: "en-US", timeZone: "America/New_York"),
@@ -19,17 +13,20 @@ struct LintProbe: Sendable {
     /// Distance of the rounds: dates have whole seconds.
     private static let roundDistance = Duration.milliseconds(1_100)
 
-    func observe(_ kind: TrialKind) async throws -> LintObservation {
-        var observation = LintObservation(kind: kind, began: WallClock.now())
-        observation.choices = try await choices(kind)
-        let subjects = subjects(kind, configuration: observation.configuration)
+    /// Asks a provider everything that the rules look at.
+    ///
+    /// - Parameter late: client whose clock is ten minutes slow.
+    func observe(_ kind: TrialKind, users: [String], late: ProviderClient) async throws -> LintObservation {
+        var observation = LintObservation(kind: kind, began: Timestamp.now())
+        observation.choices = try await choices(kind, user: users[0])
+        let subjects = subjects(kind, users: users, configuration: observation.configuration)
         try await addRound(subjects, kind, to: &observation)
         if kind.definition.hasSnapshots {
-            observation.snapshots = try await trial.snapshots(of: subjects, kind)
+            observation.snapshots = try await snapshots(of: subjects, kind)
         }
-        observation.placeholders = [try await trial.placeholders(of: subjects, kind)]
+        observation.placeholders = [try await placeholders(of: subjects, kind)]
         observation.attempts =
-            try await attempts(subjects, kind) + unsignedAttempts(observation.answeredRequests, kind)
+            try await attempts(subjects, kind, late: late) + unsignedAttempts(observation.answeredRequests, kind)
         try await addRound(subjects, kind, to: &observation)
         // A difference may be a change of the data; two in a row are none.
         if [LintRule.resendChanging, .resendDates].contains(where: { !$0.places(observation).isEmpty }) {
@@ -42,11 +39,13 @@ struct LintProbe: Sendable {
         _ subjects: [TrialSubject], _ kind: TrialKind, to observation: inout LintObservation
     ) async throws {
         if !observation.rounds.isEmpty { try await Task.sleep(for: Self.roundDistance) }
-        observation.rounds.append(try await trial.timelines(of: subjects, kind))
+        observation.rounds.append(try await timelines(of: subjects, kind))
     }
 
     /// Every family, every environment and every person, each with the others' first.
-    private func subjects(_ kind: TrialKind, configuration: WidgetConfiguration) -> [TrialSubject] {
+    private func subjects(
+        _ kind: TrialKind, users: [String], configuration: WidgetConfiguration
+    ) -> [TrialSubject] {
         func subject(_ user: String, _ family: WidgetFamily, _ environment: WidgetEnvironment) -> TrialSubject {
             TrialSubject(kind, user: user, family: family, environment: environment, configuration: configuration)
         }
@@ -61,14 +60,14 @@ struct LintProbe: Sendable {
 
     // MARK: Configuration
 
-    private func choices(_ kind: TrialKind) async throws -> [LintChoice] {
+    private func choices(_ kind: TrialKind, user: String) async throws -> [LintChoice] {
         guard let intent = kind.definition.intent else { return [] }
         let context = ConfigurationContext(
-            user: users[0], family: kind.definition.anyFamily, environment: Self.environments[0], values: .empty)
+            user: user, family: kind.definition.anyFamily, environment: Self.environments[0], values: .empty)
         var choices: [LintChoice] = []
         if intent.parameters.contains(where: \.hasDynamicDefault) {
             choices.append(
-                try await choice("defaults", search: nil, .defaults, context.encode(kind: kind.definition.name), kind) {
+                try await choice("defaults", .defaults, context.encode(kind: kind.definition.name), kind) {
                     bytes in
                     .defaults(try intent.dynamicDefaults(bytes, family: context.family))
                 })
@@ -78,7 +77,7 @@ struct LintProbe: Sendable {
                 let question = OptionsQuestion(parameter: parameter.name, search: search, context: context)
                 let body = question.normalized(for: intent).encode(kind: kind.definition.name)
                 choices.append(
-                    try await choice(parameter.name, search: search, .options, body, kind) { bytes in
+                    try await choice(parameter.name, .options, body, kind) { bytes in
                         .options(try IntentOptions(bytes, of: parameter))
                     })
             }
@@ -87,80 +86,84 @@ struct LintProbe: Sendable {
     }
 
     private func choice(
-        _ name: String, search: String?, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: TrialKind,
-        read: ([UInt8]) throws -> LintChoice.Answer
+        _ name: String, _ endpoint: ProviderEndpoint, _ body: [UInt8], _ kind: TrialKind,
+        read: ([UInt8]) throws -> LintAnswer
     ) async throws -> LintChoice {
         let timeout =
             endpoint == .defaults
             ? min(kind.definition.timeout, ConfigurationClient.defaultsTimeout) : kind.definition.timeout
-        var choice = LintChoice(name: name, search: search, body: body, timing: TrialTiming(endpoint, limit: timeout))
+        var choice: LintChoice = (name, TrialRequest(endpoint, body, limit: timeout), nil)
         do {
-            let bytes = try await trial.timed(trial.call(endpoint, body, of: kind, timeout: timeout), &choice.timing)
+            let bytes = try await timed(call(endpoint, body, of: kind, timeout: timeout), &choice.request)
             do {
                 choice.answer = try read(bytes)
             } catch {
-                choice.timing.failure = ProviderFailure(
+                choice.request.failure = ProviderFailure(
                     .invalid, "\(name): the answer is not what the contract says: \(error)")
             }
         } catch let failure as ProviderFailure {
-            choice.timing.failure = failure
+            choice.request.failure = failure
         }
         return choice
     }
 
     // MARK: Attempts
 
-    private func attempts(_ subjects: [TrialSubject], _ kind: TrialKind) async throws -> [LintAttempt] {
-        let items = subjects.prefix(1).map { ProviderRequest.Item(id: $0.id, identity: $0.identity) }
-        let body = ProviderRequest.encode(items)
+    private func attempts(
+        _ subjects: [TrialSubject], _ kind: TrialKind, late: ProviderClient
+    ) async throws -> [LintAttempt] {
+        let items = subjects.prefix(1).map { (id: $0.id, identity: $0.identity) }
+        let body = ProviderEndpoint.encode(timelines: items)
         let other = [SigningSecret.random().bytes]
         var attempts: [LintAttempt] = []
-        for manner in LintAttempt.Manner.allCases {
-            var call = trial.call(.timelines, body, of: kind, timeout: kind.definition.timeout)
+        for manner in LintManner.allCases {
+            var call = call(.timelines, body, of: kind, timeout: kind.definition.timeout)
             switch manner {
             case .wrongSecret: call.secrets = other
             case .noSignature: call.secrets = []
             case .oldTimestamp: break
             case .changedBody:
-                let id = WebhookSignature.makeID()
-                let timestamp = WallClock.now().microseconds / 1_000_000
+                let id = ProviderClient.makeMessageID()
+                let timestamp = Timestamp.now().microseconds / 1_000_000
                 call.headers = [
                     "webhook-id": id, "webhook-timestamp": String(timestamp),
-                    "webhook-signature": WebhookSignature(secrets: kind.secrets)
-                        .sign(id: id, timestamp: timestamp, body: body + Array(" ".utf8)),
+                    "webhook-signature": ProviderClient.signature(
+                        secrets: kind.secrets, id: id, timestamp: timestamp, body: body + Array(" ".utf8)),
                 ]
             case .twoSignatures: call.secrets = other + kind.secrets
             case .unknownMembers: call.body = Self.withUnknownMembers(body)
             }
-            attempts.append(try await attempt(manner, call, manner == .oldTimestamp ? late : trial))
+            attempts.append(try await attempt(manner, call, manner == .oldTimestamp ? late : client))
         }
         return attempts
     }
 
     /// Requests to optional endpoints with a wrong signature, and without one.
     private func unsignedAttempts(
-        _ requests: [(timing: TrialTiming, body: [UInt8])], _ kind: TrialKind
+        _ requests: [TrialRequest], _ kind: TrialKind
     ) async throws -> [LintAttempt] {
         var attempts: [LintAttempt] = []
-        for (timing, body) in requests {
-            for manner in [LintAttempt.Manner.wrongSecret, .noSignature] {
+        for request in requests {
+            for manner in [LintManner.wrongSecret, .noSignature] {
                 let secrets = manner == .wrongSecret ? [SigningSecret.random().bytes] : []
-                let call = trial.call(timing.endpoint, body, of: kind, secrets: secrets, timeout: timing.limit)
-                attempts.append(try await attempt(manner, call, trial))
+                let call = call(
+                    request.endpoint, request.body, of: kind, secrets: secrets, timeout: request.limit)
+                attempts.append(try await attempt(manner, call, client))
             }
         }
         return attempts
     }
 
-    private func attempt(_ manner: LintAttempt.Manner, _ call: ProviderCall, _ trial: ProviderTrial) async throws
-        -> LintAttempt
-    {
+    private func attempt(
+        _ manner: LintManner, _ call: ProviderCall, _ client: ProviderClient
+    ) async throws -> LintAttempt {
+        var request = TrialRequest(call.endpoint, call.body, limit: call.timeout)
         do {
-            _ = try await trial.client.fetch(call)
-            return LintAttempt(manner: manner, endpoint: call.endpoint, failure: nil)
+            _ = try await client.fetch(call)
         } catch let failure as ProviderFailure {
-            return LintAttempt(manner: manner, endpoint: call.endpoint, failure: failure)
+            request.failure = failure
         }
+        return (manner, request)
     }
 
     private static func withUnknownMembers(_ body: [UInt8]) -> [UInt8] {
@@ -205,41 +208,30 @@ struct LintObservation: Sendable {
 
     static func timelines(of answers: [TrialAnswer<ParsedTimeline>]) -> [LintTimeline] {
         answers.flatMap(\.elements).compactMap { element in
-            element.value.map { LintTimeline(subject: element.subject, parsed: $0) }
+            (try? element.outcome.get()).map { LintTimeline(subject: element.subject, parsed: $0) }
         }
     }
 
     /// First successful request to each optional endpoint.
-    var answeredRequests: [(timing: TrialTiming, body: [UInt8])] {
-        let all =
-            (snapshots + placeholders).map { (timing: $0.timing, body: $0.body) }
-            + choices.map { (timing: $0.timing, body: $0.body) }
+    var answeredRequests: [TrialRequest] {
+        let all = (snapshots + placeholders).map(\.request) + choices.map(\.request)
         return ProviderEndpoint.allCases.compactMap { endpoint in
-            all.first { $0.timing.endpoint == endpoint && $0.timing.failure == nil }
+            all.first { $0.endpoint == endpoint && $0.failure == nil }
         }
     }
 
-    var timings: [TrialTiming] {
-        rounds.flatMap { $0.map(\.timing) } + (snapshots + placeholders).map(\.timing) + choices.map(\.timing)
+    /// All requests but the attempts.
+    var requests: [TrialRequest] {
+        rounds.flatMap { $0.map(\.request) } + (snapshots + placeholders).map(\.request) + choices.map(\.request)
     }
 }
 
 /// A timeline with its entries.
 struct LintTimeline: Sendable {
-    struct Entry: Equatable, Sendable {
-        let date: Timestamp
-        /// The entry without its date.
-        let rest: JSONValue
-
-        var content: JSONValue { rest["content"] ?? .null }
-        var url: String? { rest["url"]?.stringValue }
-        var links: [String] { rest["links"]?.objectValue?.members.compactMap { $0.value.stringValue } ?? [] }
-        var score: Double? { rest["relevance"]?["score"]?.numberValue?.double }
-    }
-
     let subject: TrialSubject
     let parsed: ParsedTimeline
-    let entries: [Entry]
+    /// Entries without their dates.
+    let entries: [(date: Timestamp, rest: JSONValue)]
 
     init(subject: TrialSubject, parsed: ParsedTimeline) {
         (self.subject, self.parsed) = (subject, parsed)
@@ -247,9 +239,8 @@ struct LintTimeline: Sendable {
         entries = values.map { value in
             var rest = value.objectValue ?? JSONObject()
             rest["date"] = nil
-            return Entry(
-                date: value["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? .distantPast, rest: .object(rest)
-            )
+            let date = value["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) }
+            return (date ?? .distantPast, .object(rest))
         }
     }
 
@@ -257,33 +248,22 @@ struct LintTimeline: Sendable {
     var reload: Timestamp? { parsed.policy.earliestReload(lastEntry: parsed.lastEntryDate) }
 }
 
-/// A question about a configuration, and its answer.
-struct LintChoice: Sendable {
-    enum Answer: Sendable {
-        case options(IntentOptions)
-        case defaults(WidgetConfiguration)
-    }
+/// A question about a configuration, and its answer: the name is that of the parameter whose options were requested, such
+/// as `card`, or `defaults` for a request for defaults.
+typealias LintChoice = (name: String, request: TrialRequest, answer: LintAnswer?)
 
-    /// Parameter whose options were requested, such as `card`; `defaults` for a request for defaults.
-    let name: String
-    let search: String?
-    /// Body of the request.
-    var body: [UInt8] = []
-    var timing: TrialTiming
-    var answer: Answer?
+enum LintAnswer: Sendable {
+    case options(IntentOptions)
+    case defaults(WidgetConfiguration)
 }
 
 /// A request that probes the provider's check of signatures or its tolerance of unknown members, and the reaction.
-struct LintAttempt: Sendable {
-    enum Manner: String, CaseIterable, Sendable {
-        case wrongSecret, noSignature, oldTimestamp, changedBody
-        /// The valid signature is the second of two.
-        case twoSignatures
-        case unknownMembers
-    }
+typealias LintAttempt = (manner: LintManner, request: TrialRequest)
 
-    let manner: Manner
-    var endpoint = ProviderEndpoint.timelines
-    /// Nil for an answer with status 200.
-    let failure: ProviderFailure?
+/// Fault of a request that probes the provider, or its peculiarity.
+enum LintManner: String, CaseIterable, Sendable {
+    case wrongSecret, noSignature, oldTimestamp, changedBody
+    /// The valid signature is the second of two.
+    case twoSignatures
+    case unknownMembers
 }

@@ -53,14 +53,8 @@ extension LintRule: Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
-/// A rule that a kind breaks.
-struct LintFinding: Hashable, Sendable {
-    let rule: LintRule
-    /// App and kind.
-    let kind: String
-    /// Observed facts, without secrets.
-    let evidence: String
-}
+/// A rule that a kind of an app breaks, with the observed facts, without secrets.
+typealias LintFinding = (rule: LintRule, kind: String, evidence: String)
 
 /// A rule that cannot be checked for a kind of an app.
 typealias LintSkip = (rule: LintRule, kind: String, reason: String)
@@ -72,7 +66,7 @@ extension LintObservation {
             let places = rule.places(self)
             guard let first = places.first else { return nil }
             let others = places.count > 1 ? " (and \(places.count - 1) more)" : ""
-            return LintFinding(rule: rule, kind: kind.name, evidence: first + others)
+            return (rule, kind.name, first + others)
         }
         return found.enumerated()
             .sorted { ($1.element.rule.severity, $0.offset) < ($0.element.rule.severity, $1.offset) }.map(\.element)

@@ -11,11 +11,11 @@ extension LintRule {
         "contract/answer", .error, "Every request gets a readable answer with status 200",
         advice: "Answer POST {url}/timelines as schemas/provider.openapi.yaml describes."
     ) { observation in
-        observation.timings.compactMap { timing in
-            guard let failure = timing.failure else { return nil }
+        observation.requests.compactMap { request in
+            guard let failure = request.failure else { return nil }
             // The provider need not have these endpoints.
-            if failure.saysAbsent, [.snapshot, .placeholder].contains(timing.endpoint) { return nil }
-            return "POST \(timing.endpoint.path): \(failure.message)"
+            if failure.saysAbsent, [.snapshot, .placeholder].contains(request.endpoint) { return nil }
+            return "POST \(request.endpoint.path): \(failure.message)"
         }
     }
 
@@ -35,7 +35,7 @@ extension LintRule {
     ) { observation in
         func places<Value>(_ answers: [TrialAnswer<Value>]) -> [String] {
             answers.compactMap { answer in
-                answer.foreign.first.map { "POST \(answer.timing.endpoint.path): \($0)" }
+                answer.foreign.first.map { "POST \(answer.request.endpoint.path): \($0)" }
             }
         }
         return places(Array(observation.rounds.joined())) + places(observation.snapshots)
@@ -46,7 +46,7 @@ extension LintRule {
         "contract/unknown-members", .error, "Unknown members of a request are ignored",
         advice: "Ignore members that the provider does not know: version 1 of the contract grows."
     ) { observation in
-        observation.attempts.filter { $0.manner == .unknownMembers }.compactMap(\.failure)
+        observation.attempts.filter { $0.manner == .unknownMembers }.compactMap(\.request.failure)
             .map { "a request with an unknown member: \($0.message)" }
     }
 }
@@ -57,8 +57,8 @@ extension LintObservation {
         func places<Value>(_ answers: [TrialAnswer<Value>]) -> [String] {
             answers.flatMap { answer in
                 answer.elements.compactMap { element in
-                    guard let failure = ProviderFailure(element.outcome), isMeant(failure) else { return nil }
-                    return "POST \(answer.timing.endpoint.path), \(element.subject.name): \(failure.message)"
+                    guard case .failure(let failure) = element.outcome, isMeant(failure) else { return nil }
+                    return "POST \(answer.request.endpoint.path), \(element.subject.name): \(failure.message)"
                 }
             }
         }
@@ -95,7 +95,7 @@ extension LintRule {
         advice:
             "Compare each of the signatures, which are separated by spaces: there are two while a secret is replaced."
     ) { observation in
-        observation.signatureAttempts.filter { $0.manner == .twoSignatures }.compactMap(\.failure)
+        observation.signatureAttempts.filter { $0.manner == .twoSignatures }.compactMap(\.request.failure)
             .map { "a request with two signatures: \($0.message)" }
     }
 
@@ -104,9 +104,10 @@ extension LintRule {
         advice: "Answer 401: other statuses count as faults of the timelines or of the provider."
     ) { observation in
         observation.signatureAttempts.compactMap { attempt in
-            guard let fault = attempt.manner.fault, let status = attempt.failure?.status, status != 401, status != 403
+            guard let fault = attempt.manner.fault, let status = attempt.request.failure?.status, status != 401,
+                status != 403
             else { return nil }
-            return "POST \(attempt.endpoint.path) \(fault) was answered with status \(status)"
+            return "POST \(attempt.request.endpoint.path) \(fault) was answered with status \(status)"
         }
     }
 }
@@ -115,16 +116,16 @@ extension LintObservation {
     /// Attempts with other signatures. An unreachable provider, or one that refuses valid requests, says nothing about
     /// signatures.
     fileprivate var signatureAttempts: [LintAttempt] {
-        rounds.first?.contains { $0.timing.failure == nil } == true ? attempts : []
+        rounds.first?.contains { $0.request.failure == nil } == true ? attempts : []
     }
 
-    fileprivate func acceptedRequests(_ manner: LintAttempt.Manner) -> [String] {
-        signatureAttempts.filter { $0.manner == manner && $0.failure == nil }
-            .map { "POST \($0.endpoint.path) \(manner.fault ?? "") was answered with status 200" }
+    fileprivate func acceptedRequests(_ manner: LintManner) -> [String] {
+        signatureAttempts.filter { $0.manner == manner && $0.request.failure == nil }
+            .map { "POST \($0.request.endpoint.path) \(manner.fault ?? "") was answered with status 200" }
     }
 }
 
-extension LintAttempt.Manner {
+extension LintManner {
     /// Fault of a signature that is to be refused.
     fileprivate var fault: String? {
         switch self {
@@ -146,16 +147,16 @@ extension LintRule {
             "Answer faster, or raise the kind's timeout: slower answers reduce the requests that are sent at a time."
     ) { observation in
         let share = ProtectionRules().slowShare
-        return observation.timings.filter { $0.failure == nil && $0.duration > $0.limit * share }.map(\.text)
+        return observation.requests.filter { $0.failure == nil && $0.duration > $0.limit * share }.map(\.text)
     }
 
     static let latencyLate = LintRule(
         "latency/late", .error, "Answers arrive within their time limit",
         advice: "Timelines have the kind's timeout, snapshots 2 s and defaults 1.5 s; late answers are not used."
-    ) { observation in observation.timings.filter { $0.failure?.reason == .timeout }.map(\.text) }
+    ) { observation in observation.requests.filter { $0.failure?.reason == .timeout }.map(\.text) }
 }
 
-extension TrialTiming {
+extension TrialRequest {
     fileprivate var text: String { "POST \(endpoint.path) took \(duration.words) of \(limit.words)" }
 }
 
@@ -185,7 +186,7 @@ extension LintObservation {
         guard rounds.count >= 2, let last = rounds.last else { return ([], []) }
         var changed: [String] = []
         var moved: [String] = []
-        let now = WallClock.now()
+        let now = Timestamp.now()
         let volatile = kind.definition.volatilePointers
         for (subject, timeline) in last.sorted(by: { $0.key.name < $1.key.name }) {
             // A single change may be a real one: every round must differ.
@@ -268,7 +269,7 @@ extension LintRule {
         "configuration/no-snapshot", .note, "A kind with snapshots has the endpoint",
         advice: "Serve POST {url}/snapshot, or set snapshots: false in the manifest."
     ) { observation in
-        observation.snapshots.compactMap(\.timing.failure).filter(\.saysAbsent)
+        observation.snapshots.compactMap(\.request.failure).filter(\.saysAbsent)
             .map { "POST /snapshot: \($0.message)" }
     }
 }

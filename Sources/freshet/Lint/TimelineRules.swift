@@ -105,14 +105,11 @@ extension LintRule {
         "content/large", .warning, "Timelines use less than half of the allowed size",
         advice: "Leave out what widgets do not show, and refer to images by their URLs. Larger timelines are refused."
     ) { observation in
-        let limits = ProviderLimits()
+        let (maximumBytes, maximumCount) = (ParsedTimeline.maximumContentBytes, ParsedTimeline.maximumEntries)
         return observation.timelines.compactMap { timeline in
             let (bytes, count) = (timeline.parsed.content.count, timeline.parsed.entryCount)
-            guard bytes > limits.maximumContentBytes / 2 || count > limits.maximumEntries / 2 else { return nil }
-            return """
-                \(timeline.subject.name): \(bytes) of \(limits.maximumContentBytes) bytes, \(count) of \
-                \(limits.maximumEntries) entries
-                """
+            guard bytes > maximumBytes / 2 || count > maximumCount / 2 else { return nil }
+            return "\(timeline.subject.name): \(bytes) of \(maximumBytes) bytes, \(count) of \(maximumCount) entries"
         }
     }
 
@@ -145,7 +142,9 @@ extension LintRule {
         "relevance/never", .warning, "Some scores are above 0",
         advice: "At 0 and below a widget is never rotated to; leave relevance out if that is meant."
     ) { observation in
-        let scores = observation.timelines.flatMap { $0.entries.compactMap(\.score) }
+        let scores = observation.timelines.flatMap {
+            $0.entries.compactMap { $0.rest["relevance"]?["score"]?.numberValue?.double }
+        }
         // Fewer scores are not judged.
         guard scores.count >= 5, scores.allSatisfy({ $0 <= 0 }) else { return [] }
         return ["all \(scores.count) scores are 0 or below"]
@@ -206,7 +205,10 @@ extension LintObservation {
     /// Links of all entries, with the widget and the link as evidence.
     fileprivate var links: [(url: String, text: String)] {
         timelines.flatMap { timeline in
-            timeline.entries.flatMap { [$0.url].compactMap(\.self) + $0.links }.map {
+            timeline.entries.flatMap { entry in
+                ([entry.rest["url"]] + (entry.rest["links"]?.objectValue?.members.map(\.value) ?? []))
+                    .compactMap { $0?.stringValue }
+            }.map {
                 ($0, "\(timeline.subject.name): \(Text.quoted($0))")
             }
         }
@@ -250,7 +252,7 @@ extension LintRule {
         }
     }
 
-    private static func unequalMembers(_ variants: ContentVariants) -> String? {
+    private static func unequalMembers(_ variants: (light: JSONValue?, dark: JSONValue?)) -> String? {
         guard let light = variants.light?.objectValue, let dark = variants.dark?.objectValue else { return nil }
         let names = Set(light.keys).symmetricDifference(dark.keys).sorted()
         return names.isEmpty ? nil : names.prefix(3).map { Text.quoted($0) }.joined(separator: ", ")
@@ -259,9 +261,13 @@ extension LintRule {
 
 extension LintTimeline {
     /// Variants of the entries that have any.
-    fileprivate var variants: [ContentVariants] { entries.map { ContentVariants($0.content) }.filter(\.areNamed) }
+    fileprivate var variants: [(light: JSONValue?, dark: JSONValue?)] {
+        entries.compactMap { ($0.rest["content"] ?? .null).variants }
+    }
 
-    fileprivate var incompleteVariants: ContentVariants? { variants.first { $0.light == nil || $0.dark == nil } }
+    fileprivate var incompleteVariants: (light: JSONValue?, dark: JSONValue?)? {
+        variants.first { $0.light == nil || $0.dark == nil }
+    }
 }
 
 // MARK: Environment

@@ -10,38 +10,104 @@ import WidgetAPI
 import WidgetModel
 import WidgetStore
 
-/// Widgets of a preview: one for each kind and family.
-final class PreviewState: Sendable {
-    struct Widget: Sendable {
-        let kind: KindDefinition
-        let subject: TrialSubject
-        /// The last timeline that could be read.
-        var timeline: ParsedTimeline?
-        /// Failure of the last request.
-        var problem: String?
-        /// Grows with each visible change.
-        var version = 0
+/// A widget of a preview.
+struct PreviewWidget: Sendable {
+    let kind: KindDefinition
+    let subject: TrialSubject
+    /// The last timeline that could be read.
+    var timeline: ParsedTimeline?
+    /// Failure of the last request.
+    var problem: String?
+    /// Grows with each visible change.
+    var version = 0
 
-        /// Takes over an answer.
-        ///
-        /// - Returns: whether something visible has changed.
-        mutating func update(_ new: ParsedTimeline?, problem newProblem: String?) -> Bool {
-            let isSame = problem == newProblem && (new == nil || new?.hash == timeline?.hash)
-            guard !isSame else { return false }
-            if let new { timeline = new }
-            problem = newProblem
-            version += 1
-            return true
+    /// Takes over an answer.
+    ///
+    /// - Returns: whether something visible has changed.
+    mutating func update(_ new: ParsedTimeline?, problem newProblem: String?) -> Bool {
+        let isSame = problem == newProblem && (new == nil || new?.hash == timeline?.hash)
+        guard !isSame else { return false }
+        if let new { timeline = new }
+        problem = newProblem
+        version += 1
+        return true
+    }
+}
+
+/// Serves a page with every kind and family of a provider, its assets, and events that announce changes.
+final class PreviewServer: Service {
+    let host: String
+    let port: Int
+    let timeZone: String
+    /// Explanation of the page.
+    let lead: String
+    let logger: Logger
+    let onListening: @Sendable (Int) -> Void
+    /// All widgets, one for each kind and family, with the number of the last change.
+    private let contents: Mutex<(widgets: [PreviewWidget], version: Int, isClosed: Bool)>
+    private let changes = WorkSignal()
+    private let streams = Atomic(0)
+
+    private static let maximumStreams = 32
+    /// Time after which an idle stream sends a comment, so that a closed one is noticed.
+    private static let idle = Duration.seconds(15)
+
+    init(
+        _ widgets: [PreviewWidget], host: String, port: Int, timeZone: String, lead: String, logger: Logger,
+        onListening: @escaping @Sendable (Int) -> Void = { _ in }
+    ) {
+        contents = Mutex((widgets, 0, false))
+        (self.host, self.port, self.timeZone, self.lead) = (host, port, timeZone, lead)
+        (self.logger, self.onListening) = (logger, onListening)
+    }
+
+    func run() async throws {
+        let application = Application(
+            router: router, configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
+            onServerRunning: { [onListening] channel in
+                if let port = channel.localAddress?.port { onListening(port) }
+            }, logger: logger)
+        try await withGracefulShutdownHandler {
+            try await application.run()
+        } onGracefulShutdown: { [self] in
+            close()
         }
     }
 
-    private let contents: Mutex<(widgets: [Widget], version: Int, isClosed: Bool)>
-    private let changes = WorkSignal()
+    var router: Router<BasicRequestContext> {
+        let router = Router(context: BasicRequestContext.self)
+        router.get("") { request, _ in
+            guard self.accepts(request) else { return Self.refusal }
+            return self.page(at: Timestamp.now()).response()
+        }
+        router.get("assets/:name") { request, context in
+            guard self.accepts(request) else { return Self.refusal }
+            return context.parameters.get("name").flatMap { ConsolePage.asset($0, to: request) }
+                ?? Response(status: .notFound, headers: ConsolePage.securityHeaders)
+        }
+        router.get("events") { request, _ in
+            guard self.accepts(request) else { return Self.refusal }
+            let known =
+                request.headers[.init("Last-Event-ID")!] ?? request.uri.queryParameters["version"].map(String.init)
+            return self.events(after: known.flatMap { Int($0) } ?? 0)
+        }
+        return router
+    }
 
-    /// All widgets, with the number of the last change.
-    var current: (widgets: [Widget], version: Int) { contents.withLock { ($0.widgets, $0.version) } }
+    private static let refusal = Response(status: .misdirectedRequest, headers: ConsolePage.securityHeaders)
 
-    init(_ widgets: [Widget]) { contents = Mutex((widgets, 0, false)) }
+    /// Whether a request names this host. A page of another origin whose name leads here must not read the preview.
+    private func accepts(_ request: Request) -> Bool {
+        let names = ["localhost", "127.0.0.1", "[::1]", host]
+        guard ["localhost", "127.0.0.1", "::1"].contains(host), let authority = request.head.authority else {
+            return true
+        }
+        return names.contains { authority == $0 || authority.hasPrefix($0 + ":") }
+    }
+
+    // MARK: Widgets
+
+    var current: (widgets: [PreviewWidget], version: Int) { contents.withLock { ($0.widgets, $0.version) } }
 
     /// Takes over an answer for the widget at an index.
     func update(_ index: Int, _ timeline: ParsedTimeline?, problem: String?) {
@@ -69,75 +135,49 @@ final class PreviewState: Sendable {
             try await changes.wait(past: mark)
         }
     }
-}
 
-/// Asks a provider for all widgets of a preview at intervals.
-struct PreviewPoller: Sendable {
-    let trial: ProviderTrial
-    let kinds: [TrialKind]
-    let interval: Duration
-    let state: PreviewState
-    /// Subjects of each kind, by family.
-    private let subjects: [[TrialSubject]]
-
-    init(trial: ProviderTrial, kinds: [TrialKind], user: String, environment: WidgetEnvironment, interval: Duration) {
-        (self.trial, self.kinds, self.interval) = (trial, kinds, interval)
-        subjects = kinds.map { kind in
-            kind.definition.families.map { family in
-                TrialSubject(kind, user: user, family: family, environment: environment, configuration: .empty)
-            }
-        }
-        state = PreviewState(
-            zip(kinds, subjects).flatMap { kind, subjects in
-                subjects.map { PreviewState.Widget(kind: kind.definition, subject: $0) }
-            })
-    }
-
-    func run() async throws {
+    /// Asks the provider for all widgets of some kinds at intervals.
+    func poll(_ trial: ProviderTrial, _ kinds: [TrialKind], every interval: Duration) async throws {
         while !Task.isCancelled {
-            var first = 0
-            for (kind, subjects) in zip(kinds, subjects) {
-                try await poll(kind, subjects, first: first)
-                first += subjects.count
+            var rest = current.widgets.map(\.subject)[...]
+            for kind in kinds {
+                let subjects = Array(rest.prefix(kind.definition.families.count))
+                try await poll(trial, kind, subjects, first: rest.startIndex)
+                rest = rest.dropFirst(subjects.count)
             }
             try await Task.sleep(for: interval)
         }
     }
 
     /// Families that the kind does not vary by have one timeline.
-    private func poll(_ kind: TrialKind, _ subjects: [TrialSubject], first: Int) async throws {
+    private func poll(_ trial: ProviderTrial, _ kind: TrialKind, _ subjects: [TrialSubject], first: Int) async throws {
         var known: Set<TimelineID> = []
         let distinct = subjects.filter { known.insert($0.id).inserted }
         let answers = try await trial.timelines(of: distinct, kind)
-        let failure = answers.lazy.compactMap(\.timing.failure).first
+        let failure = answers.lazy.compactMap(\.request.failure).first
         let elements = Dictionary(answers.flatMap(\.elements).map { ($0.subject.id, $0) }) { first, _ in first }
         for (index, subject) in subjects.enumerated() {
             let element = elements[subject.id]
-            let problem = element.map { ProviderFailure($0.outcome)?.message } ?? failure?.message
-            state.update(first + index, element?.value, problem: problem)
+            switch element?.outcome {
+            case .success(let timeline)?: update(first + index, timeline, problem: nil)
+            case .failure(let failure)?: update(first + index, nil, problem: failure.message)
+            case nil: update(first + index, nil, problem: failure?.message)
+            }
         }
     }
-}
 
-/// Page with every kind and family of a provider.
-struct PreviewPage: Sendable {
-    let widgets: [PreviewState.Widget]
-    /// Number of the last change.
-    let version: Int
-    let now: Timestamp
-    let timeZone: String
-    /// Explanation of the page.
-    let lead: String
+    // MARK: Page
 
-    var page: ConsolePage {
-        var page = ConsolePage(title: "Preview", base: "", body: body)
+    func page(at now: Timestamp) -> ConsolePage {
+        let (widgets, version) = current
+        var page = ConsolePage(title: "Preview", base: "", body: body(widgets, now))
         page.styles = [TimeAxis.stylesheet]
         page.scripts = ["console.js", TimeAxis.script]
         page.live = "/events?version=\(version)"
         return page
     }
 
-    private var body: HTML {
+    private func body(_ widgets: [PreviewWidget], _ now: Timestamp) -> HTML {
         var sections: HTML = "<p class=\"soft\">\(lead)</p>"
         var rest = widgets.enumerated().map { (index: $0, widget: $1) }[...]
         while let kind = rest.first?.widget.subject.identity {
@@ -145,7 +185,8 @@ struct PreviewPage: Sendable {
                 $0.widget.subject.identity.kind == kind.kind && $0.widget.subject.identity.app == kind.app
             }
             rest = rest.dropFirst(own.count)
-            sections += section(own[own.startIndex].widget.kind, app: kind.app, own.map { card($0.widget, $0.index) })
+            sections += section(
+                own[own.startIndex].widget.kind, app: kind.app, own.map { card($0.widget, $0.index, now) })
         }
         return sections
     }
@@ -161,102 +202,31 @@ struct PreviewPage: Sendable {
             """
     }
 
-    private func card(_ widget: PreviewState.Widget, _ index: Int) -> HTML {
+    private func card(_ widget: PreviewWidget, _ index: Int, _ now: Timestamp) -> HTML {
         let family = widget.subject.family.name
         let id = "widget-\(index)"
         let problem: HTML = widget.problem.map { "<p class=\"notice bad\" role=\"status\">\($0)</p>" } ?? ""
         return """
             <article class="card" id="\(id)" data-part data-version="\(widget.version)" aria-label="\(family)">\
-            <h3>\(family)</h3>\(problem)\(axis(widget, id: "\(id)-axis", family: family))</article>
+            <h3>\(family)</h3>\(problem)\(axis(widget, id: "\(id)-axis", at: now))</article>
 
             """
     }
 
-    private func axis(_ widget: PreviewState.Widget, id: String, family: String) -> HTML {
+    private func axis(_ widget: PreviewWidget, id: String, at now: Timestamp) -> HTML {
         guard let timeline = widget.timeline else {
             return widget.problem == nil ? "<p class=\"soft\">The provider has not answered yet.</p>" : ""
         }
         let configuration = widget.subject.identity.configuration
         do throws(JSONError) {
             return try TimeAxis(
-                title: "Entries of \(widget.kind.displayName), \(family)", id: id, timeline: timeline.content,
+                title: "Entries of \(widget.kind.displayName), \(widget.subject.family.name)", id: id,
+                timeline: timeline.content,
                 link: widget.kind.link(for: configuration, family: widget.subject.family), now: now, timeZone: timeZone
             ).html
         } catch {
             return "<p class=\"notice bad\">\(error.message)</p>"
         }
-    }
-}
-
-/// Serves the page of a preview, its assets, and events that announce changes.
-final class PreviewServer: Service {
-    let host: String
-    let port: Int
-    let state: PreviewState
-    let timeZone: String
-    /// Explanation of the page.
-    let lead: String
-    let logger: Logger
-    let onListening: @Sendable (Int) -> Void
-    private let streams = Atomic(0)
-
-    private static let maximumStreams = 32
-    /// Time after which an idle stream sends a comment, so that a closed one is noticed.
-    private static let idle = Duration.seconds(15)
-
-    init(
-        host: String, port: Int, state: PreviewState, timeZone: String, lead: String, logger: Logger,
-        onListening: @escaping @Sendable (Int) -> Void
-    ) {
-        (self.host, self.port, self.state, self.timeZone, self.lead) = (host, port, state, timeZone, lead)
-        (self.logger, self.onListening) = (logger, onListening)
-    }
-
-    func run() async throws {
-        let application = Application(
-            router: router, configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
-            onServerRunning: { [onListening] channel in
-                if let port = channel.localAddress?.port { onListening(port) }
-            }, logger: logger)
-        try await withGracefulShutdownHandler {
-            try await application.run()
-        } onGracefulShutdown: { [state] in
-            state.close()
-        }
-    }
-
-    var router: Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
-        router.get("") { request, _ in
-            guard self.accepts(request) else { return Self.refusal }
-            let (widgets, version) = self.state.current
-            return PreviewPage(
-                widgets: widgets, version: version, now: WallClock.now(), timeZone: self.timeZone, lead: self.lead
-            ).page.response()
-        }
-        router.get("assets/:name") { request, context in
-            guard self.accepts(request) else { return Self.refusal }
-            return context.parameters.get("name").flatMap { ConsoleAssets.response($0, to: request) }
-                ?? Response(status: .notFound, headers: ConsolePage.securityHeaders)
-        }
-        router.get("events") { request, _ in
-            guard self.accepts(request) else { return Self.refusal }
-            let known =
-                request.headers[.init("Last-Event-ID")!] ?? request.uri.queryParameters["version"].map(String.init)
-            return self.events(after: known.flatMap { Int($0) } ?? 0)
-        }
-        return router
-    }
-
-    private static let refusal = Response(status: .misdirectedRequest, headers: ConsolePage.securityHeaders)
-
-    /// Whether a request names this host. A page of another origin whose name leads here must not read the preview.
-    private func accepts(_ request: Request) -> Bool {
-        let names = ["localhost", "127.0.0.1", "[::1]", host]
-        guard ["localhost", "127.0.0.1", "::1"].contains(host), let authority = request.head.authority else {
-            return true
-        }
-        return names.contains { authority == $0 || authority.hasPrefix($0 + ":") }
     }
 
     // MARK: Events
@@ -290,7 +260,7 @@ final class PreviewServer: Service {
     /// The number of the next change, or `known` after a while without one; nil at the end.
     private func news(after known: Int) async throws -> Int? {
         try await withThrowingTaskGroup(of: Int?.self) { group in
-            group.addTask { [state] in try await state.version(otherThan: known) }
+            group.addTask { [self] in try await version(otherThan: known) }
             group.addTask {
                 try await Task.sleep(for: Self.idle)
                 return known

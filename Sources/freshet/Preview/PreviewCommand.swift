@@ -41,9 +41,9 @@ struct PreviewCommand: AsyncParsableCommand {
     func run() async throws {
         let settings = try ProviderTrial.settings(options.settings)
         let environment = try environment.model()
-        let logger = settings.log.logger(label: "freshet.preview")
+        let logger = settings.logger(label: "freshet.preview")
         try await ProviderTrial.withKinds(of: options, logger: logger) { kinds in
-            try await ProviderProbe(settings).withClient { client in
+            try await settings.withProviderClient { client in
                 let trial = ProviderTrial(client: client, maximumResponseBytes: settings.workers.maximumResponseBytes)
                 try await serve(kinds, trial, environment, settings)
             }
@@ -53,14 +53,20 @@ struct PreviewCommand: AsyncParsableCommand {
     private func serve(
         _ kinds: [TrialKind], _ trial: ProviderTrial, _ environment: WidgetEnvironment, _ settings: Settings
     ) async throws {
-        let logger = settings.log.logger(label: "freshet.preview")
-        let poller = PreviewPoller(
-            trial: trial, kinds: kinds, user: options.users[0], environment: environment, interval: interval)
+        let logger = settings.logger(label: "freshet.preview")
+        let user = options.users[0]
+        let widgets = kinds.flatMap { kind in
+            kind.definition.families.map { family in
+                let subject = TrialSubject(
+                    kind, user: user, family: family, environment: environment, configuration: .empty)
+                return PreviewWidget(kind: kind.definition, subject: subject)
+            }
+        }
         let listening = ListeningPort()
         let server = PreviewServer(
-            host: host, port: port, state: poller.state, timeZone: environment.timeZone,
+            widgets, host: host, port: port, timeZone: environment.timeZone,
             lead:
-                "For \(options.users[0]), \(environment.locale), \(environment.timeZone); asked every \(interval.words).",
+                "For \(user), \(environment.locale), \(environment.timeZone); asked every \(interval.words).",
             logger: logger, onListening: listening.listens(on:))
         let announcer = BackgroundService("announcer") { [host] in
             let port = try await listening.wait()
@@ -70,10 +76,10 @@ struct PreviewCommand: AsyncParsableCommand {
             ])
             try await gracefulShutdown()
         }
-        let service = ListeningService(
-            description: "preview", service: server, port: listening,
-            place: "the preview on \(host):\(port) (--host, --port)")
-        let polling = BackgroundService("poller") { try await poller.run() }
+        let service = listening.service("preview", at: "the preview on \(host):\(port) (--host, --port)", server)
+        let polling = BackgroundService("poller") { [interval] in
+            try await server.poll(trial, kinds, every: interval)
+        }
         try await Program.run([polling, service, announcer], logger: logger)
     }
 }

@@ -26,8 +26,7 @@ struct ProviderTrial: Sendable {
         let provider = SampleProvider(
             seed: 1, keys: Dictionary(uniqueKeysWithValues: SampleApp.allCases.map { ($0, secret.bytes) }),
             changeInterval: .seconds(300), logger: logger, onListening: listening.listens(on:))
-        let service = ListeningService(
-            description: "provider", service: provider, port: listening, place: "the sample provider")
+        let service = listening.service("provider", at: "the sample provider", provider)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
             defer { group.cancelAll() }
@@ -58,7 +57,7 @@ struct ProviderTrial: Sendable {
                 bytes,
                 requested: batch.map {
                     RequestedTimeline(
-                        $0.id, volatileFields: VolatileFields(kind.definition.volatilePointers),
+                        $0.id, volatileFields: kind.definition.volatilePointers,
                         family: $0.identity.family)
                 })
         }
@@ -84,7 +83,7 @@ struct ProviderTrial: Sendable {
             if !items.contains(item) { items.append(item) }
         }
         items = Array(items.prefix(kind.definition.maxBatch))
-        let body = PlaceholderRequest.encode(items, kind: kind.definition.name)
+        let body = ProviderEndpoint.encode(placeholders: items, kind: kind.definition.name)
         let wanted = items.compactMap { item in
             subjects.first {
                 $0.family == item.family && $0.environment.locale == item.locale
@@ -103,7 +102,7 @@ struct ProviderTrial: Sendable {
         var answers: [TrialAnswer<Value>] = []
         for start in stride(from: 0, to: subjects.count, by: max(1, kind.definition.maxBatch)) {
             let batch = Array(subjects[start..<min(subjects.count, start + max(1, kind.definition.maxBatch))])
-            let body = ProviderRequest.encode(batch.map { .init(id: $0.id, identity: $0.identity) })
+            let body = ProviderEndpoint.encode(timelines: batch.map { ($0.id, $0.identity) })
             answers.append(
                 try await ask(call(endpoint, body, of: kind, timeout: timeout), batch) { bytes throws(JSONError) in
                     try read(bytes, batch)
@@ -116,27 +115,27 @@ struct ProviderTrial: Sendable {
         _ call: ProviderCall, _ subjects: [TrialSubject],
         read: ([UInt8]) throws(JSONError) -> ProviderAnswer<Value>
     ) async throws -> TrialAnswer<Value> {
-        var answer = TrialAnswer<Value>(body: call.body, timing: TrialTiming(call.endpoint, limit: call.timeout))
+        var answer = TrialAnswer<Value>(request: TrialRequest(call.endpoint, call.body, limit: call.timeout))
         do {
-            let bytes = try await timed(call, &answer.timing)
+            let bytes = try await timed(call, &answer.request)
             do throws(JSONError) {
                 let parsed = try read(bytes)
                 answer.foreign = parsed.foreignIDs
-                answer.elements = zip(subjects, parsed.outcomes).map { TrialElement(subject: $0, outcome: $1) }
+                answer.elements = zip(subjects, parsed.outcomes).map { ($0, $1) }
             } catch {
-                answer.timing.failure = ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
+                answer.request.failure = ProviderFailure(error)
             }
         } catch let failure as ProviderFailure {
-            answer.timing.failure = failure
+            answer.request.failure = failure
         }
         return answer
     }
 
     /// The body of an answer; a failure is also recorded.
-    func timed(_ call: ProviderCall, _ timing: inout TrialTiming) async throws -> [UInt8] {
+    func timed(_ call: ProviderCall, _ request: inout TrialRequest) async throws -> [UInt8] {
         let clock = ContinuousClock()
         let start = clock.now
-        defer { timing.duration = clock.now - start }
+        defer { request.duration = clock.now - start }
         return try await client.fetch(call)
     }
 }
@@ -170,32 +169,26 @@ struct TrialSubject: Hashable, Sendable {
     }
 }
 
-/// Time that a request took.
-struct TrialTiming: Sendable {
+/// A request, with the time that it took.
+struct TrialRequest: Sendable {
     let endpoint: ProviderEndpoint
+    let body: [UInt8]
     let limit: Duration
     var duration: Duration = .zero
-    /// Failure of the whole request.
+    /// Failure of the whole request; nil for an answer with status 200.
     var failure: ProviderFailure?
 
-    init(_ endpoint: ProviderEndpoint, limit: Duration) {
-        (self.endpoint, self.limit) = (endpoint, limit)
+    init(
+        _ endpoint: ProviderEndpoint, _ body: [UInt8] = [], limit: Duration = .zero, failure: ProviderFailure? = nil
+    ) {
+        (self.endpoint, self.body, self.limit, self.failure) = (endpoint, body, limit, failure)
     }
-}
-
-struct TrialElement<Value: Hashable & Sendable>: Sendable {
-    let subject: TrialSubject
-    let outcome: ElementOutcome<Value>
-
-    var value: Value? { if case .value(let value) = outcome { value } else { nil } }
 }
 
 /// Answer to a request for several elements.
 struct TrialAnswer<Value: Hashable & Sendable>: Sendable {
-    /// Body of the request.
-    let body: [UInt8]
-    var timing: TrialTiming
-    var elements: [TrialElement<Value>] = []
+    var request: TrialRequest
+    var elements: [(subject: TrialSubject, outcome: Result<Value, ProviderFailure>)] = []
     /// Ids that were not requested.
     var foreign: [String] = []
 }
@@ -281,7 +274,7 @@ extension TrialOptions {
                 app.kinds.map { TrialKind(app: app.name, definition: $0, secrets: [sampleSecret.bytes]) }
             }
         } else if let manifest {
-            let apps = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment).apps
+            let apps = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
             let own = try secret()
             found = apps.flatMap { app in
                 app.definition.kinds.map { kind in
@@ -310,7 +303,7 @@ extension TrialOptions {
     private func chosen(of kinds: [TrialKind]) throws(CommandFailure) -> [TrialKind] {
         let names = kinds.map(\.definition.name)
         for name in kind where !names.contains(name) {
-            let meant = Suggestion.word(for: name, among: names)
+            let meant = name.meant(among: names)
             throw CommandFailure(.failure, "there is no kind \(Text.quoted(name))\(meant)")
         }
         return kind.isEmpty ? kinds : kinds.filter { kind.contains($0.definition.name) }

@@ -44,7 +44,7 @@ struct RunCommand: AsyncParsableCommand {
         if let role { options["role"] = role.rawValue }
         let loaded = try settings.load(options: options, requiring: ["postgres.url", "kafka.bootstrapServers"])
         let values = loaded.settings
-        let logger = values.log.logger()
+        let logger = values.logger()
         logger.notice(
             "starting",
             metadata: [
@@ -59,28 +59,22 @@ struct RunCommand: AsyncParsableCommand {
             settings: values, logger: logger, metrics: .bootstrap(for: values),
             findings: { app in await doctor.findings(of: app) })
         let announcer = BackgroundService("announcer") { [printReady] in
-            do {
-                let endpoint = try await node.ready()
-                logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
-                if printReady { Terminal.printLine(endpoint.json(role: values.role)) }
-            } catch is ListeningPort.NeverListened {
-                // The API has failed with an error of its own, or the node was stopped before it listened.
-            }
+            let endpoint = try await node.ready()
+            logger.notice("ready", metadata: ["bootstrapServers": "\(endpoint.bootstrapServers)"])
+            if printReady { Terminal.printLine(Self.json(endpoint, role: values.role)) }
             try await gracefulShutdown()
         }
         try await Program.run(node.services(migrate: migrate) + [announcer], logger: logger)
         logger.notice("stopped")
     }
+
+    private static func json(_ endpoint: FreshetNode.Endpoint, role: ProcessRole) -> JSONValue {
+        let json: JSONValue = [
+            "pid": .count(ProcessInfo.processInfo.processIdentifier), "role": .string(role.rawValue),
+            "bootstrapServers": .string(endpoint.bootstrapServers), "apiPort": .count(endpoint.apiPort),
+        ]
+        return endpoint.healthPort.map { json.adding("healthPort", .count($0)) } ?? json
+    }
 }
 
 extension ProcessRole: ExpressibleByArgument {}
-
-extension FreshetNode.Endpoint {
-    fileprivate func json(role: ProcessRole) -> JSONValue {
-        let json: JSONValue = [
-            "pid": .count(ProcessInfo.processInfo.processIdentifier), "role": .string(role.rawValue),
-            "bootstrapServers": .string(bootstrapServers), "apiPort": .count(apiPort),
-        ]
-        return if let healthPort { json.adding("healthPort", .count(healthPort)) } else { json }
-    }
-}

@@ -49,7 +49,7 @@ struct ProviderCommand: AsyncParsableCommand {
     @OptionGroup var settings: SettingsOptions
 
     func run() async throws {
-        let logger = try settings.load().settings.log.logger(label: "freshet.provider")
+        let logger = try settings.load().settings.logger(label: "freshet.provider")
         let faults = SampleProvider.Faults(latency: latency, requestFailures: failingRequests)
         let listening = ListeningPort()
         let secret = try secretFile.map { try SigningSecret(file: $0) }
@@ -65,9 +65,8 @@ struct ProviderCommand: AsyncParsableCommand {
             Terminal.printLine(["pid": .count(ProcessInfo.processInfo.processIdentifier), "port": .count(port)])
             try await gracefulShutdown()
         }
-        let service = ListeningService(
-            description: "provider", service: provider, port: listening,
-            place: "the sample provider on \(host):\(port) (--host, --port)")
+        let service = listening.service(
+            "provider", at: "the sample provider on \(host):\(port) (--host, --port)", provider)
         try await Program.run([service, announcer], logger: logger)
     }
 }
@@ -105,7 +104,7 @@ struct KafkaCommand: AsyncParsableCommand {
 
     func run() async throws {
         let values = try settings.load().settings
-        let logger = values.log.logger()
+        let logger = values.logger()
         var partitions = Dictionary(
             uniqueKeysWithValues: values.topics.embedded.map { ($0, values.kafka.embeddedPartitions) })
         for (name, count) in topics { partitions[name] = count }
@@ -115,7 +114,7 @@ struct KafkaCommand: AsyncParsableCommand {
             try cluster.createTopic(name, partitions: count)
         }
         let properties = EmbeddedKafka.clientProperties.sorted { $0.key < $1.key }
-            .map { JSONObject.Member(key: $0.key, value: .string($0.value)) }
+            .map { (key: $0.key, value: JSONValue.string($0.value)) }
         let announcer = BackgroundService("announcer") {
             Terminal.printLine([
                 "pid": .count(ProcessInfo.processInfo.processIdentifier),

@@ -10,8 +10,8 @@ extension SimulateCommand {
     private static let longestSpan = Duration.seconds(366 * 86_400)
 
     /// Compares manifests over the events of a time span.
-    func replay(_ manifest: Manifest) async throws {
-        let from = from ?? WallClock.now().midnight - .seconds(86_400)
+    func replay(_ manifest: [Manifest]) async throws {
+        let from = from ?? Timestamp.now().midnight - .seconds(86_400)
         let to = to ?? from + .seconds(86_400)
         guard to > from, to - from <= Self.longestSpan else {
             throw CommandFailure(.usage, "--to \(to): expected a time up to 366 days after --from, \(from)")
@@ -33,9 +33,7 @@ extension SimulateCommand {
         options.publications = real?.publications ?? [:]
         options.realFetches = real?.fetches ?? [:]
         events = arrangedEvents(events, at: options.begin)
-        let apps = manifest.apps.map(\.definition)
-        var population = Population.Options(people: 0)
-        population.stacks = 0
+        let apps = manifest.map(\.definition)
         let plans = [("baseline", apps)] + (try changes.alternatives(of: apps))
         var reports: [(name: String, report: SimulationReport)] = []
         for (name, apps) in plans {
@@ -46,41 +44,39 @@ extension SimulateCommand {
                     synthetic.refreshOfKinds = real.refresh
                     source = synthetic
                 }
-                return try await simulationReport(
-                    apps, population, events: events, options: options, source: source)
+                return try await simulationReport(apps, events: events, options: options, source: source)
             }
             reports.append((name, report))
         }
         try write(reports)
-        let comparison = ReplayComparison(reports: reports, real: real)
-        output.print(comparison.json, or: comparison.text)
+        output.print(Self.json(reports, real), or: Self.text(reports, real))
     }
-}
 
-/// Reports beside one another.
-struct ReplayComparison {
-    let reports: [(name: String, report: SimulationReport)]
-    let real: RealHistory?
+    // MARK: Reports beside one another
 
-    var json: JSONValue {
+    private static func json(
+        _ reports: [(name: String, report: SimulationReport)], _ real: RealHistory?
+    ) -> JSONValue {
         let kinds = reports.first?.report.kinds ?? []
         return [
             "runs": .array(reports.map { ["name": .string($0.name), "report": $0.report.json] }),
-            "real": real.map { real in .array(kinds.map { real.figures(of: $0).json($0) }) } ?? .null,
+            "real": real.map { real in .array(kinds.map { real.json($0) }) } ?? .null,
         ]
     }
 
-    var text: String {
+    private static func text(
+        _ reports: [(name: String, report: SimulationReport)], _ real: RealHistory?
+    ) -> String {
         guard let first = reports.first?.report else { return "" }
         var lines = [
-            "\(Figure.counted(first.events, "event")) from \(first.from), \(Figure.counted(first.widgets, "widget"))",
+            "\(Figure.counted(first.events, "event")) from \(first.options.from.rfc3339), \(Figure.counted(first.widgets, "widget"))",
             "",
         ]
         for (index, kind) in first.kinds.enumerated() {
             let kinds = reports.map { $0.report.kinds[index] }
-            guard kinds.contains(where: { $0.timelines > 0 || !$0.fetches.isEmpty }) else { continue }
+            guard kinds.contains(where: { $0.timelines > 0 || $0.fetches.contains { $0 > 0 } }) else { continue }
             lines.append(kind.title)
-            lines += table(kinds, real?.figures(of: kind))
+            lines += table(kinds, of: kind, real, names: reports.map(\.name))
             lines.append("")
         }
         lines.append("providers")
@@ -99,29 +95,31 @@ struct ReplayComparison {
         return lines.joined(separator: "\n")
     }
 
-    private func table(_ kinds: [SimulationReport.Kind], _ real: RealFigures?) -> [String] {
-        func row(_ title: String, _ really: String? = nil, _ cell: (SimulationReport.Kind) -> String) -> [String] {
+    private static func table(
+        _ kinds: [KindTally], of kind: KindTally, _ real: RealHistory?, names: [String]
+    ) -> [String] {
+        func row(_ title: String, _ really: String? = nil, _ cell: (KindTally) -> String) -> [String] {
             [title] + kinds.map(cell) + (real == nil ? [] : [really ?? "unknown"])
         }
-        func sum(_ counts: [String: Int]) -> String { "\(counts.values.reduce(0, +))" }
-        func spans(_ seconds: Int?...) -> String { seconds.map(SimulationPage.span).joined(separator: ", ") }
+        func sum(_ counts: [Int]) -> String { "\(counts.reduce(0, +))" }
+        func spans(_ seconds: Int?...) -> String { seconds.map(AgeHistogram.span).joined(separator: ", ") }
         let rows = [
             row("timelines") { "\($0.timelines)" },
-            row("fetches", real?.fetches?.description) { sum($0.fetches) },
-            row("publications", real?.publications?.description) { "\($0.reloaded)" },
-            row("failed", real?.failed?.description) { sum($0.failed) },
+            row("fetches", real?.count(.reloaded, .unchanged, of: kind)?.description) { sum($0.fetches) },
+            row("publications", real?.publications(of: kind)?.description) { "\($0.reloaded)" },
+            row("failed", real?.count(.failed, of: kind)?.description) { sum($0.failures) },
             row("budgeted a day") { Figure.digits($0.budgetedADay) },
-            row("deferred", real?.deferred?.description) { sum($0.deferrals) },
+            row("deferred", real?.count(.deferred, of: kind)?.description) { sum($0.deferrals) },
             row("wait p50, p95") { spans($0.waits.p50, $0.waits.p95) },
-            row("age seen p50, p95, p99", real?.ages.map { spans($0.p50, $0.p95, $0.p99) }) {
+            row("age seen p50, p95, p99", real?.ages(of: kind).map { spans($0.p50, $0.p95, $0.p99) }) {
                 spans($0.ages.p50, $0.ages.p95, $0.ages.p99)
             },
             row("stale for p50, p95, p99") { spans($0.staleness.p50, $0.staleness.p95, $0.staleness.p99) },
-            row("published p50, p95 before", real?.publicationAges.map { spans($0.p50, $0.p95) }) {
+            row("published p50, p95 before", real?.publicationAges(of: kind).map { spans($0.p50, $0.p95) }) {
                 spans($0.publicationAges.p50, $0.publicationAges.p95)
             },
         ]
-        let header = [""] + reports.map(\.name) + (real == nil ? [] : ["really"])
+        let header = [""] + names + (real == nil ? [] : ["really"])
         return TextTable(header: header, rows: rows).lines
     }
 }
@@ -136,9 +134,9 @@ extension SimulationReport {
     ///
     /// - Parameter seconds: duration of the run in real time.
     func text(seconds: Double) -> String {
-        let widgetDays = Double(widgets * (days + warmUpDays))
+        let widgetDays = Double(widgets * (options.days + options.warmUpDays))
         var lines = [
-            "\(Figure.counted(days, "day")) from \(from): \(people) people, "
+            "\(Figure.counted(options.days, "day")) from \(options.from.rfc3339): \(options.people) people, "
                 + "\(Figure.counted(widgets, "widget")), \(Figure.counted(timelines, "timeline")), "
                 + "\(Figure.counted(events, "event")); \(Figure.digits(widgetDays / max(seconds, 0.001))) "
                 + "widget-days a second"
@@ -150,7 +148,7 @@ extension SimulationReport {
         lines += kindLines
         lines.append("")
         lines += providerLines
-        if stacks.stacks > 0 { lines += ["", stackLine] }
+        if stacks > 0 { lines += ["", stackLine] }
         return lines.joined(separator: "\n")
     }
 
@@ -158,15 +156,18 @@ extension SimulationReport {
     private var hasApps: Bool { Set(kinds.map(\.app)).count > 1 }
 
     private var kindLines: [String] {
-        let span = SimulationPage.span
+        let span = AgeHistogram.span
         let rows = kinds.map { kind in
             [
                 hasApps ? kind.title : kind.name, "\(kind.timelines)", Figure.digits(kind.reloadsADay),
-                kind.budget.map { "\(Figure.digits(kind.budgetedADay)) of \($0.least) to \($0.greatest)" } ?? "-",
-                "\(kind.busiestDay)", Self.counts(kind.deferrals), "\(span(kind.waits.p50)), \(span(kind.waits.p95))",
+                kind.budget.map {
+                    "\(Figure.digits(kind.budgetedADay)) of \($0.range.lowerBound) to \($0.range.upperBound)"
+                } ?? "-",
+                "\(kind.busiestDay)", Self.counts(KindTally.named(kind.deferrals)),
+                "\(span(kind.waits.p50)), \(span(kind.waits.p95))",
                 "\(span(kind.ages.p50)), \(span(kind.ages.p95)), \(span(kind.ages.p99))",
                 kind.views > 0 ? "\(Figure.digits(100 * Double(kind.staleViews) / Double(kind.views))) %" : "-",
-                Self.counts(kind.failed),
+                Self.counts(KindTally.named(kind.failures)),
             ]
         }
         return TextTable(
@@ -191,25 +192,25 @@ extension SimulationReport {
 
     /// Returns a chart of the mean number of timelines in each hour of the day; empty for a run of less than a day or
     /// without timelines.
-    private func hours(of provider: SimulationReport.Provider) -> [String] {
+    private func hours(of provider: ProviderTally) -> [String] {
         var sums = [Int](repeating: 0, count: 24)
         for (hour, timelines) in provider.timelinesByHour.enumerated() { sums[hour % 24] += timelines }
         guard let most = sums.max(), most > 0, provider.timelinesByHour.count >= 24 else { return [] }
         return ["  mean timelines by hour of the day, UTC"]
             + sums.enumerated().map { hour, sum in
                 let name = String(time(ofHour: hour).dropFirst(11).prefix(5))
-                let mean = "\(sum / max(1, days))"
+                let mean = "\(sum / max(1, options.days))"
                 return "  \(name)  " + String(repeating: " ", count: max(0, 7 - mean.count)) + mean + "  "
                     + Chart.bar(sum, of: most, columns: 50)
             }
     }
 
     private var stackLine: String {
-        let rotations = stacks.rotations.isEmpty ? "no rotations" : "rotations by \(Self.counts(stacks.rotations))"
-        let share = Figure.digits(100 * Double(stacks.found) / Double(max(1, stacks.wanted)))
-        return "\(Figure.counted(stacks.stacks, "stack")): \(rotations), "
-            + "\(Figure.counted(stacks.suggestions, "suggestion")); a wanted widget was on top in \(share) % of "
-            + "\(Figure.grouped(stacks.wanted)) cases"
+        let turns = rotations.isEmpty ? "no rotations" : "rotations by \(Self.counts(rotations))"
+        let share = Figure.digits(100 * Double(found) / Double(max(1, wanted)))
+        return "\(Figure.counted(stacks, "stack")): \(turns), "
+            + "\(Figure.counted(suggestions, "suggestion")); a wanted widget was on top in \(share) % of "
+            + "\(Figure.grouped(wanted)) cases"
     }
 
     private static func counts(_ counts: [String: Int]) -> String {

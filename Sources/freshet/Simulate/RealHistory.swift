@@ -17,38 +17,28 @@ private let disorder = Duration.seconds(3_600)
 func readEvents(
     ofFile path: String, in span: Range<Timestamp>
 ) async throws -> (events: [TimedEvent], history: RealHistory?) {
-    enum Line {
-        case event(TimedEvent)
-        case message(type: String, data: JSONValue, time: Timestamp)
-    }
     let reader = try LineReader(path, maximumBytes: maximumLine)
-    let lines = EventLines(now: WallClock.now)
-    func decode(_ line: [UInt8]) throws(ModelError) -> Line {
-        if let document = try? JSONValue.parse(line), let data = document["data"],
-            let type = document["type"]?.stringValue, EventType(rawValue: type) == nil,
-            [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, TimelineRemovedEvent.type].contains(type),
-            let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
-        {
-            return .message(type: type, data: data, time: time)
-        }
-        let event = try lines.event(line)
-        return .event((event.time, event.event))
-    }
+    let lines = EventLines(now: Timestamp.now)
     var events: [TimedEvent] = []
     var history = RealHistory(span)
     func complain(_ message: String) { Terminal.complain(message) }
-    let refused = try await reader.chunks(of: 1_000, decode: decode, complain: complain) { chunk in
-        for (_, line) in chunk {
-            switch line {
-            case .event(let event): events.append(event)
-            case .message(TimelineDecidedEvent.type, let data, let time):
-                history.noteDecision(data, at: time)
-                history.hasDecisions = true
-            case .message(_, let data, let time): history.noteTimeline(data, at: time)
-            }
+    func take(_ line: [UInt8]) throws(ModelError) {
+        guard let document = try? JSONValue.parse(line), let data = document["data"],
+            let type = document["type"]?.stringValue,
+            [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, EncodedEvent.timelineRemoved].contains(type),
+            let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
+        else {
+            let event = try lines.event(line)
+            return events.append((event.time, event.event))
         }
-        return true
+        if type == TimelineDecidedEvent.type {
+            history.noteDecision(data, at: time)
+            history.hasDecisions = true
+        } else {
+            history.noteTimeline(data, at: time)
+        }
     }
+    let refused = try await reader.chunks(of: 1_000, decode: take, complain: complain) { _ in true }
     guard refused == 0 else { throw CommandFailure(.failure, "\(refused) lines are not events") }
     history.sort()
     let hasHistory = history.hasDecisions || !history.publications.isEmpty
@@ -75,8 +65,8 @@ func arrangedEvents(_ events: [TimedEvent], at begin: Timestamp) -> [TimedEvent]
 /// it.
 func readEvents(_ settings: Settings, in span: Range<Timestamp>) async throws -> [TimedEvent] {
     let kafka = try settings.requiredKafka()
-    let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
-    let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+    let admin = KafkaAdmin(configuration: kafka, logger: .ofCommands)
+    let reader = KafkaReader(configuration: kafka, logger: .ofCommands)
     let decoder = EventDecoder()
     var events: [TimedEvent] = []
     for (name, sort) in zip(settings.topics.inputs, settings.topics.inputSorts) {
@@ -84,14 +74,14 @@ func readEvents(_ settings: Settings, in span: Range<Timestamp>) async throws ->
             let bounds = try await admin.bounds(of: partition)
             let before = sort == .widgets ? nil : span.lowerBound - disorder
             var time = Timestamp.distantPast
-            try await reader.read(partition, bounds.earliest..<bounds.end, from: before?.milliseconds) { batch, index in
+            try await reader.read(partition, bounds, from: before?.milliseconds) { batch, index in
                 time = batch.time(index) ?? time
                 guard time < span.upperBound else { return time < span.upperBound + disorder }
-                let headers = batch.headers(index).lazy.map { (name: $0.name, value: $0.value) }
-                let decoded = decoder.decode(
+                let headers = batch.headers(index)
+                let decoded = try? decoder.decode(
                     bytes: batch.bytes, value: batch.value(index), headers: headers, topic: sort)
-                if case .success(let found) = decoded, time >= span.lowerBound || found.event.isArrangement {
-                    events.append((time, found.event))
+                if let event = decoded?.event, time >= span.lowerBound || event.isArrangement {
+                    events.append((time, event))
                 }
                 return true
             }
@@ -121,8 +111,8 @@ private func read(
     _ topic: String, _ settings: Settings, before end: Timestamp, note: (JSONValue, Timestamp) -> Void
 ) async throws -> LogGaps {
     let kafka = try settings.requiredKafka()
-    let admin = KafkaAdmin(configuration: kafka, logger: LogSettings.ofCommands)
-    let reader = KafkaReader(configuration: kafka, logger: LogSettings.ofCommands)
+    let admin = KafkaAdmin(configuration: kafka, logger: .ofCommands)
+    let reader = KafkaReader(configuration: kafka, logger: .ofCommands)
     var gaps = LogGaps()
     do {
         for partition in try await partitions(of: topic, admin) {
@@ -130,7 +120,7 @@ private func read(
             gaps.begin()
             var (isEnded, time) = (true, Timestamp.distantPast)
             // Content that was published before is what people saw at first.
-            try await reader.read(partition, bounds.earliest..<bounds.end) { batch, index in
+            try await reader.read(partition, bounds) { batch, index in
                 time = batch.time(index) ?? time
                 gaps.note(batch.records[index].offset, time)
                 isEnded = time < end
@@ -140,7 +130,7 @@ private func read(
                 }
                 return true
             }
-            if isEnded { gaps.end(bounds.end) }
+            if isEnded { gaps.end(bounds.upperBound) }
         }
     } catch let error as KafkaError {
         if error.code != .unknownTopicOrPartition {
@@ -207,15 +197,11 @@ struct LogGaps {
 
 /// Record of what really happened in a time span, from the messages about timelines and decisions.
 struct RealHistory {
-    /// Counts of one kind in the time span.
-    struct Kind {
-        var publications = 0
-        var decisions: [Decision: Int] = [:]
-    }
-
     let span: Range<Timestamp>
-    /// By ``SimulationReport/Kind/title``.
-    private(set) var kinds: [String: Kind] = [:]
+    /// Number of publications in the time span, by ``KindTally/title``.
+    private(set) var published: [String: Int] = [:]
+    /// Numbers of decisions in the time span, likewise.
+    private(set) var decided: [String: [Decision: Int]] = [:]
     /// Times of publications by timeline, from before the span on.
     private(set) var publications: [TimelineID: [Timestamp]] = [:]
     /// Times of fetches by timeline, likewise.
@@ -235,7 +221,7 @@ struct RealHistory {
     mutating func noteTimeline(_ data: JSONValue, at time: Timestamp) {
         guard let title = Self.title(data), let id = Self.timeline(data) else { return }
         publications[id, default: []].append(time)
-        if span.contains(time) { kinds[title, default: Kind()].publications += 1 }
+        if span.contains(time) { published[title, default: 0] += 1 }
         let stored = data["storedAt"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } ?? time
         let last = data["entries"]?.arrayValue?.last?["date"]?.stringValue.flatMap { Timestamp(rfc3339: $0) }
         let after = data["policy"]?["after"]?.stringValue.flatMap { Timestamp(rfc3339: $0) }
@@ -252,7 +238,7 @@ struct RealHistory {
         let isFetched = decision == .reloaded || decision == .unchanged
         if isFetched { fetches[id, default: []].append(time) }
         if decision == .reloaded { publications[id, default: []].append(time) }
-        if span.contains(time) { kinds[title, default: Kind()].decisions[decision, default: 0] += 1 }
+        if span.contains(time) { decided[title, default: [:]][decision, default: 0] += 1 }
     }
 
     private static func title(_ data: JSONValue) -> String? {
@@ -275,25 +261,36 @@ struct RealHistory {
         refreshes.mapValues { max(.seconds(60), $0.sorted()[$0.count / 2]) }
     }
 
-    /// Figures of a kind; nil for those that are not known.
-    func figures(of baseline: SimulationReport.Kind) -> RealFigures {
-        let counts = kinds[baseline.title] ?? Kind()
-        func count(_ decision: Decision) -> Int { counts.decisions[decision] ?? 0 }
-        var figures = RealFigures()
-        if hasDecisions {
-            figures.fetches = count(.reloaded) + count(.unchanged)
-            figures.deferred = count(.deferred)
-            figures.failed = count(.failed)
-            figures.ages = baseline.realAges
-        }
+    // MARK: Figures of a kind in reality; nil for those that are not known
+
+    func count(_ decisions: Decision..., of kind: KindTally) -> Int? {
+        guard hasDecisions else { return nil }
+        return decisions.reduce(0) { $0 + (decided[kind.title]?[$1] ?? 0) }
+    }
+
+    func publications(of kind: KindTally) -> Int? {
         // The topic of timelines has a message for each publication, decisions may be lost.
-        if hasTimelines {
-            figures.publications = counts.publications
-        } else if hasDecisions {
-            figures.publications = count(.reloaded)
+        hasTimelines ? published[kind.title] ?? 0 : count(.reloaded, of: kind)
+    }
+
+    func ages(of kind: KindTally) -> AgeHistogram? { hasDecisions ? kind.realAges : nil }
+
+    func publicationAges(of kind: KindTally) -> AgeHistogram? {
+        hasTimelines || hasDecisions ? kind.realPublicationAges : nil
+    }
+
+    /// The figures as JSON; unknown ones are null.
+    func json(_ kind: KindTally) -> JSONValue {
+        func seconds(_ percentiles: AgeHistogram?) -> JSONValue {
+            guard let percentiles else { return .null }
+            return ["p50": .count(percentiles.p50), "p95": .count(percentiles.p95), "p99": .count(percentiles.p99)]
         }
-        if hasTimelines || hasDecisions { figures.publicationAges = baseline.realPublicationAges }
-        return figures
+        return [
+            "app": .string(kind.app), "name": .string(kind.name),
+            "fetches": .count(count(.reloaded, .unchanged, of: kind)), "publications": .count(publications(of: kind)),
+            "deferred": .count(count(.deferred, of: kind)), "failed": .count(count(.failed, of: kind)),
+            "ages": seconds(ages(of: kind)), "publicationAges": seconds(publicationAges(of: kind)),
+        ]
     }
 
     /// Reasons for figures that are not known.
@@ -306,29 +303,5 @@ struct RealHistory {
             gaps.append("the topic of timelines, which is compacted, may lack publications of the time span")
         }
         return gaps
-    }
-}
-
-/// Figures of a kind in reality; nil for those that are not known.
-struct RealFigures {
-    var fetches: Int?
-    var publications: Int?
-    var deferred: Int?
-    var failed: Int?
-    var ages: SimulationReport.Percentiles?
-    var publicationAges: SimulationReport.Percentiles?
-
-    /// The figures as JSON; unknown ones are null.
-    func json(_ kind: SimulationReport.Kind) -> JSONValue {
-        func seconds(_ percentiles: SimulationReport.Percentiles?) -> JSONValue {
-            guard let percentiles else { return .null }
-            return ["p50": .count(percentiles.p50), "p95": .count(percentiles.p95), "p99": .count(percentiles.p99)]
-        }
-        return [
-            "app": .string(kind.app), "name": .string(kind.name),
-            "fetches": .count(fetches), "publications": .count(publications), "deferred": .count(deferred),
-            "failed": .count(failed),
-            "ages": seconds(ages), "publicationAges": seconds(publicationAges),
-        ]
     }
 }

@@ -2,6 +2,8 @@ import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
+import ReloadWorkers
+import SampleProvider
 import WidgetAPI
 import WidgetEvents
 import WidgetModel
@@ -118,19 +120,18 @@ struct SimulateCommand: AsyncParsableCommand {
         if let path = self.events {
             events = try await readEvents(ofFile: path, in: .distantPast ..< .distantFuture).events
         }
-        let first = (events.first?.time ?? WallClock.now()).midnight
+        let first = (events.first?.time ?? Timestamp.now()).midnight
         var options = SimulationOptions(from: from ?? first, days: days ?? 7)
         options.warmUpDays = warmUp
         options.seed = seed
         if self.events != nil { try requireEvents(events, in: options.from..<options.end) }
         events = arrangedEvents(events, at: options.begin)
-        let people = people ?? (self.events == nil ? 200 : 0)
+        options.people = people ?? (self.events == nil ? 200 : 0)
+        if let stacks { options.stacks = stacks }
         let began = ContinuousClock.now
-        var population = Population.Options(people: people)
-        population.stacks = stacks ?? 0.5
         let report = try await withSource(manifest) { source in
             try await simulationReport(
-                manifest.apps.map(\.definition), population, events: events, options: options, source: source)
+                manifest.map(\.definition), events: events, options: options, source: source)
         }
         let seconds = began.duration(to: .now) / .seconds(1)
         try write([("Simulation", report)])
@@ -139,12 +140,12 @@ struct SimulateCommand: AsyncParsableCommand {
 
     /// Writes the page with charts.
     func write(_ reports: [(name: String, report: SimulationReport)]) throws {
-        if let report { try SimulationPage.html(reports).save(to: report) }
+        if let report { try SimulationReport.page(reports).save(to: report) }
     }
 
     /// Lends the providers of the simulation.
     func withSource<Value>(
-        _ manifest: Manifest, _ body: (any TimelineSource) async throws -> Value
+        _ manifest: [Manifest], _ body: (any TimelineSource) async throws -> Value
     ) async throws -> Value {
         if sample { return try await body(AnsweredSource.sample(seed: seed)) }
         guard let provider else {
@@ -156,7 +157,7 @@ struct SimulateCommand: AsyncParsableCommand {
             throw CommandFailure(.usage, "--provider \(Text.quoted(provider)): \(error.message)")
         }
         let settings = try ProviderTrial.settings(output.settings)
-        return try await ProviderProbe(settings).withClient { client in
+        return try await settings.withProviderClient { client in
             try await body(AnsweredSource.http(provider, secrets: manifest.secrets, client: client))
         }
     }
@@ -166,22 +167,22 @@ struct SimulateCommand: AsyncParsableCommand {
 struct ManifestChanges: ParsableArguments {
     @Option(
         help: ArgumentHelp("Budget of a kind: one number, or least and most.", valueName: "[app/]kind=8..70"),
-        transform: Change.budget)
+        transform: Self.budget)
     var budget: [Change] = []
 
     @Option(
         help: ArgumentHelp("Least time between two budgeted reloads of a kind.", valueName: "[app/]kind=15m"),
-        transform: Change.spacing)
+        transform: Self.spacing)
     var spacing: [Change] = []
 
     @Option(
         help: ArgumentHelp("Properties by which a kind's timelines differ.", valueName: "[app/]kind=family,locale"),
-        transform: Change.variesBy)
+        transform: Self.variesBy)
     var variesBy: [Change] = []
 
     @Option(
         help: ArgumentHelp("Whether a kind's timelines belong to users.", valueName: "[app/]kind=shared"),
-        transform: Change.sharing)
+        transform: Self.sharing)
     var sharing: [Change] = []
 
     var all: [Change] { budget + spacing + variesBy + sharing }
@@ -192,8 +193,8 @@ struct ManifestChanges: ParsableArguments {
         var together = apps
         for change in all {
             var changed = apps
-            try change.apply(to: &changed)
-            try change.apply(to: &together)
+            try Self.apply(change, to: &changed)
+            try Self.apply(change, to: &together)
             alternatives.append((change.name, changed))
         }
         if all.count > 1 { alternatives.append(("all changes", together)) }
@@ -201,70 +202,135 @@ struct ManifestChanges: ParsableArguments {
     }
 
     /// A change of the kinds with a name, of all apps or of one: `Kind` or `app/Kind`.
-    struct Change: Sendable {
-        let name: String
-        let kind: String
-        let change: @Sendable (inout KindDefinition) -> Void
+    typealias Change = (name: String, kind: String, apply: @Sendable (inout KindDefinition) -> Void)
 
-        func apply(to apps: inout [AppDefinition]) throws(CommandFailure) {
-            var isFound = false
-            for app in apps.indices {
-                for index in apps[app].kinds.indices {
-                    let name = apps[app].kinds[index].name
-                    guard Text.equal(name, kind) || Text.equal("\(apps[app].name)/\(name)", kind) else { continue }
-                    change(&apps[app].kinds[index])
-                    isFound = true
+    private static func apply(_ change: Change, to apps: inout [AppDefinition]) throws(CommandFailure) {
+        var isFound = false
+        for app in apps.indices {
+            for index in apps[app].kinds.indices {
+                let name = apps[app].kinds[index].name
+                guard Text.equal(name, change.kind) || Text.equal("\(apps[app].name)/\(name)", change.kind) else {
+                    continue
                 }
+                change.apply(&apps[app].kinds[index])
+                isFound = true
             }
-            guard !isFound else { return }
-            let names = apps.flatMap { $0.kinds.map(\.name) }
-            let meant = Suggestion.word(for: kind, among: names)
-            throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(kind))\(meant)")
         }
+        guard !isFound else { return }
+        let names = apps.flatMap { $0.kinds.map(\.name) }
+        let meant = change.kind.meant(among: names)
+        throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(change.kind))\(meant)")
+    }
 
-        private static func parts(of text: String, form: String) throws -> (kind: String, value: String) {
-            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
-            guard parts.count == 2 else { throw ValidationError("\(Text.quoted(text)): expected \(form)") }
-            return (parts[0], parts[1])
-        }
+    private static func parts(of text: String, form: String) throws -> (kind: String, value: String) {
+        let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else { throw ValidationError("\(Text.quoted(text)): expected \(form)") }
+        return (parts[0], parts[1])
+    }
 
-        @Sendable static func budget(_ text: String) throws -> Change {
-            let (kind, value) = try parts(of: text, form: "KIND=20 or KIND=8..70")
-            let bounds = value.replacing("..", with: ".").split(separator: ".").compactMap { Int($0) }
-            guard let least = bounds.first, let most = bounds.last, bounds.count < 3, (1...1_000).contains(least),
-                (least...1_000).contains(most)
-            else { throw ValidationError("\(Text.quoted(value)): expected a budget such as 20 or 8..70") }
-            return Change(name: "budget \(text)", kind: kind) {
+    @Sendable static func budget(_ text: String) throws -> Change {
+        let (kind, value) = try parts(of: text, form: "KIND=20 or KIND=8..70")
+        let bounds = value.replacing("..", with: ".").split(separator: ".").compactMap { Int($0) }
+        guard let least = bounds.first, let most = bounds.last, bounds.count < 3, (1...1_000).contains(least),
+            (least...1_000).contains(most)
+        else { throw ValidationError("\(Text.quoted(value)): expected a budget such as 20 or 8..70") }
+        return (
+            "budget \(text)", kind,
+            {
                 $0.dailyBudget = DailyBudget(minimum: least, maximum: most)
             }
-        }
+        )
+    }
 
-        @Sendable static func spacing(_ text: String) throws -> Change {
-            let (kind, value) = try parts(of: text, form: "KIND=15m")
-            let spacing = try OptionText.duration(value)
-            return Change(name: "spacing \(text)", kind: kind) { $0.minimumSpacing = spacing }
-        }
+    @Sendable static func spacing(_ text: String) throws -> Change {
+        let (kind, value) = try parts(of: text, form: "KIND=15m")
+        let spacing = try OptionText.duration(value)
+        return ("spacing \(text)", kind, { $0.minimumSpacing = spacing })
+    }
 
-        @Sendable static func variesBy(_ text: String) throws -> Change {
-            let (kind, value) = try parts(of: text, form: "KIND=family,locale or KIND=none")
-            var variation: KindVariation = []
-            for name in value == "none" ? [] : value.split(separator: ",") {
-                guard let one = KindVariation(name: String(name)) else {
-                    let known = KindVariation.named.map(\.name).joined(separator: ", ")
-                    throw ValidationError("\(Text.quoted(String(name))): expected none, or some of \(known)")
+    @Sendable static func variesBy(_ text: String) throws -> Change {
+        let (kind, value) = try parts(of: text, form: "KIND=family,locale or KIND=none")
+        var variation: KindVariation = []
+        for name in value == "none" ? [] : value.split(separator: ",") {
+            guard let one = KindVariation(name: String(name)) else {
+                let known = KindVariation.named.map(\.name).joined(separator: ", ")
+                throw ValidationError("\(Text.quoted(String(name))): expected none, or some of \(known)")
+            }
+            variation.formUnion(one)
+        }
+        let result = variation
+        return ("variesBy \(text)", kind, { $0.variesBy = result })
+    }
+
+    @Sendable static func sharing(_ text: String) throws -> Change {
+        let (kind, value) = try parts(of: text, form: "KIND=shared or KIND=perUser")
+        guard let sharing = KindSharing(name: value) else {
+            throw ValidationError("\(Text.quoted(value)): expected shared or perUser")
+        }
+        return ("sharing \(text)", kind, { $0.sharing = sharing })
+    }
+}
+
+/// A provider of JSON for a simulation.
+struct AnsweredSource: TimelineSource {
+    /// Body of an answer to a request's body.
+    let ask: (_ body: [UInt8], _ targets: ArraySlice<SimulatedTarget>, _ now: Timestamp) async throws -> [UInt8]
+    /// Time of day by which the provider dates its answers; nil: the virtual time.
+    let present: (@Sendable () -> Timestamp)?
+
+    mutating func fetch(
+        _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
+    ) async throws {
+        let body = ProviderEndpoint.encode(timelines: targets.map { (id: $0.id, identity: $0.identity) })
+        let requested = targets.map {
+            RequestedTimeline(
+                $0.id, volatileFields: $0.definition.volatilePointers, family: $0.identity.family)
+        }
+        do {
+            let answer = try await ask(body, targets, now)
+            let shift = present.map { now - $0() } ?? .zero
+            let response: ProviderResponse
+            do throws(JSONError) {
+                response = try ProviderResponse.parse(answer, requested: requested)
+            } catch {
+                throw ProviderFailure(error)
+            }
+            for outcome in response.outcomes {
+                switch outcome {
+                case .success(let parsed): outcomes.append(.answer(SimulatedAnswer(parsed, at: now, movedBy: shift)))
+                case .failure(let failure):
+                    outcomes.append(.failure(failure.rule, retryAfter: failure.retryAfter))
                 }
-                variation.formUnion(one)
             }
-            let result = variation
-            return Change(name: "variesBy \(text)", kind: kind) { $0.variesBy = result }
+        } catch let failure as ProviderFailure {
+            for _ in targets { outcomes.append(.failure(failure.rule, retryAfter: failure.retryAfter)) }
         }
+    }
 
-        @Sendable static func sharing(_ text: String) throws -> Change {
-            let (kind, value) = try parts(of: text, form: "KIND=shared or KIND=perUser")
-            guard let sharing = KindSharing(name: value) else {
-                throw ValidationError("\(Text.quoted(value)): expected shared or perUser")
-            }
-            return Change(name: "sharing \(text)", kind: kind) { $0.sharing = sharing }
-        }
+    /// The sample provider in this process, in virtual time.
+    static func sample(seed: UInt64) -> AnsweredSource {
+        // Content changes with time and not with requests, as in an app.
+        let provider = SampleProvider(seed: seed, changeInterval: .seconds(300))
+        return AnsweredSource(
+            ask: { body, _, now in
+                guard let answer = provider.timelines(body, at: now) else {
+                    throw ProviderFailure(.status, "the sample provider does not have this kind", status: 404)
+                }
+                return answer
+            }, present: nil)
+    }
+
+    /// A provider over HTTP. It answers for the present; the dates of its answers are moved to the virtual time.
+    ///
+    /// - Parameter secrets: signing secrets by app.
+    static func http(_ url: String, secrets: [String: [UInt8]], client: ProviderClient) -> AnsweredSource {
+        AnsweredSource(
+            ask: { body, targets, _ in
+                guard let first = targets.first else { return [] }
+                return try await client.fetch(
+                    ProviderCall(
+                        url: url, secrets: [secrets[first.identity.app] ?? Array(repeating: 0, count: 32)], body: body,
+                        timeout: first.definition.timeout, maximumResponseBytes: 16 << 20))
+            }, present: Timestamp.now)
     }
 }

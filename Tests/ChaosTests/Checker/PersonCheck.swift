@@ -92,7 +92,7 @@ struct PersonCheck {
             let stored = StackPlan(stored: try JSONValue.parse(text), key: key)
         else { return report.violated(.noLostReload, "the plan of \(key.app) \(key.user) cannot be read: \(text)") }
         let material = try await StackMaterial.read([(app, key.user)], from: pool, directory)
-        let now = max(WallClock.now(), stored.plannedAt)
+        let now = max(Timestamp.now(), stored.plannedAt)
         let planner = material.planner(
             for: key.device, of: (app, key.user), app: key.app, policy: RotationPolicy(), at: now)
         report.checked(.noLostReload)
@@ -122,14 +122,14 @@ struct PersonCheck {
             TopicPartition(topic: kafka.topics.suggestions, partition: $0)
         }
         var latest: [TimelineID: Message] = [:]
-        for (place, bounds) in try await admin.bounds(of: places) where bounds.end > bounds.earliest {
-            var next = bounds.earliest
-            while next < bounds.end {
-                let last = min(next + 1_000, bounds.end) - 1
+        for (place, bounds) in try await admin.bounds(of: places) where !bounds.isEmpty {
+            var next = bounds.lowerBound
+            while next < bounds.upperBound {
+                let last = min(next + 1_000, bounds.upperBound) - 1
                 guard let batch = try await reader.messages(of: place, at: next...last) else { break }
                 for index in 0..<batch.count {
                     guard let key = batch.key(index), let id = TimelineID(bytes: batch.bytes[key]),
-                        let header = batch.header(index, named: TimelineHeaders.revision),
+                        let header = batch.header(index, named: EncodedEvent.revisionHeader),
                         let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self)),
                         revision >= latest[id]?.revision ?? 0
                     else { continue }

@@ -73,7 +73,7 @@ final class ChaosDevices: Sendable {
         let roots = directory.url.appendingPathComponent("roots.pem")
         try Data(privateKey.utf8).write(to: key)
         try Data(standIn.certificatePEM.utf8).write(to: roots)
-        let jwks: JSONValue = ["keys": [TokenIssuer.makeKey(.hs256, id: "chaos")]]
+        let jwks: JSONValue = ["keys": [TokenKeys.makeKey(.hs256, id: "chaos")]]
         let keys = directory.url.appendingPathComponent("keys.json")
         try Data(jwks.encoded).write(to: keys)
         tokens = try await Self.makeTokens(jwks)
@@ -96,12 +96,12 @@ final class ChaosDevices: Sendable {
     private static func device(_ index: Int) -> (user: String, device: String) { ("u\(index)", "u\(index)-d0") }
 
     private static func makeTokens(_ jwks: JSONValue) async throws -> [String: String] {
-        let issuer = TokenIssuer(keys: try await TokenKeys(jwks: jwks.encoded))
+        let issuer = try await TokenKeys(jwks: jwks.encoded)
         var tokens: [String: String] = [:]
         for index in 0..<count {
             let (user, device) = device(index)
             tokens[device] = try await issuer.issue(
-                app: app, user: user, scopes: [.widgetsRead], expiresAt: WallClock.now() + .seconds(86_400))
+                app: app, user: user, scopes: [.widgetsRead], expiresAt: Timestamp.now() + .seconds(86_400))
         }
         return tokens
     }
@@ -129,7 +129,7 @@ final class ChaosDevices: Sendable {
     func set(_ fault: PushFault?) { state.withLock { $0.isFaulty = fault } }
 
     private func receive(_ push: APNsStandIn.Push) -> APNsStandIn.Fault? {
-        let bytes = (Hex.bytes(push.token) ?? []).prefix { $0 != 0 }
+        let bytes = ([UInt8](hexadecimal: push.token) ?? []).prefix { $0 != 0 }
         let device = String(decoding: bytes, as: UTF8.self)
         return state.withLock { state in
             if let fault = state.isFaulty { return fault.fault }

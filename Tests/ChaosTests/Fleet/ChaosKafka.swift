@@ -22,9 +22,9 @@ final class ChaosKafka: Sendable {
             embedded = nil
             brokerPorts = []
             admin = KafkaAdmin(configuration: configuration, logger: logger)
-            let outcomes = try await admin.createTopics(
+            let errors = try await admin.createTopics(
                 topics.all.map { KafkaTopicSpecification(name: $0, partitions: Self.partitions) })
-            for case .failed(let error) in outcomes.values { throw error }
+            for error in errors.values where error.code != .topicAlreadyExists { throw error }
         } else {
             let embedded = try EmbeddedKafka(brokers: 2, logger: logger)
             self.embedded = embedded
@@ -45,7 +45,7 @@ final class ChaosKafka: Sendable {
         }
         return await withTaskGroup(of: Bool.self) { group in
             for place in places {
-                group.addTask { [admin] in (try? await admin.bounds(of: place))?.end == next[place] ?? 0 }
+                group.addTask { [admin] in (try? await admin.bounds(of: place))?.upperBound == next[place] ?? 0 }
             }
             return await group.allSatisfy { $0 }
         }

@@ -182,7 +182,7 @@ final class ChaosProvider: Sendable {
             default: elements.append(.object(element))
             }
         }
-        return JSONValue.object(JSONObject([JSONObject.Member(key: list, value: .array(elements))])).encoded
+        return JSONValue.object(JSONObject([(key: list, value: .array(elements))])).encoded
     }
 
     private static func response(_ bytes: [UInt8]) -> Response {

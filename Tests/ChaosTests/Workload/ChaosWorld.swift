@@ -181,7 +181,7 @@ final class ChaosWorld: Sendable {
     // MARK: Creation
 
     static func configuration(_ members: [(String, JSONValue)]) -> WidgetConfiguration {
-        let object = JSONObject(members.map { JSONObject.Member(key: $0.0, value: $0.1) })
+        let object = JSONObject(members.map { (key: $0.0, value: $0.1) })
         return (try? WidgetConfiguration(.object(object))) ?? .empty
     }
 

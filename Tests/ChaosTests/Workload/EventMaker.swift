@@ -29,7 +29,7 @@ struct EventMaker {
         var clock = 0
     }
 
-    init(world: ChaosWorld, topics: ChaosTopics, seed: UInt64, now: Timestamp = WallClock.now()) {
+    init(world: ChaosWorld, topics: ChaosTopics, seed: UInt64, now: Timestamp = Timestamp.now()) {
         self.world = world
         self.topics = topics
         self.now = now

@@ -105,7 +105,7 @@ final class Workload: Sendable {
     ///
     /// - Returns: Whether there are any.
     func correct() async throws -> Bool {
-        let now = WallClock.now()
+        let now = Timestamp.now()
         let events = state.withLock { state -> [ChaosEvent] in
             guard state.wrongClockMaker.isUsed else { return [] }
             state.correctedAt = now
@@ -224,8 +224,8 @@ final class Workload: Sendable {
                 ])
         case .event(let outgoing):
             let time = event.clock.map { $0.eventTime(outgoing.time) } ?? outgoing.time
-            let encoded = EventEncoder.encode(
-                outgoing.event, id: outgoing.id, source: "/chaos", time: time, key: outgoing.key)
+            let encoded = outgoing.event.encode(
+                id: outgoing.id, source: "/chaos", time: time, key: outgoing.key)
             let topic =
                 switch outgoing.event.type.topic {
                 case .pushes: topics.pushes

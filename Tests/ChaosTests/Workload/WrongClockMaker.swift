@@ -47,7 +47,7 @@ struct WrongClockMaker {
         let person = random.element(world.misdated)
         let kind = random.element(app.kinds)
         let device = random.integer(0..<2)
-        let now = WallClock.now()
+        let now = Timestamp.now()
         var event: ChaosEvent
         switch random.integer(0..<100) {
         case ..<40: event = placed(app, kind, person, device, at: now)

@@ -88,7 +88,7 @@ struct DocumentedCommandsTests {
             "deploy/kubernetes/base/freshet.yaml", "deploy/compose/freshet.yaml", "deploy/samples/freshet.yaml",
         ])
     func settingsFiles(_ path: String) throws {
-        let file = SettingsFile(path: Self.repository.appendingPathComponent(path).path)
+        let file = SettingSource(file: Self.repository.appendingPathComponent(path).path)
         #expect(file.problems.isEmpty)
         #expect(!file.values.isEmpty)
     }

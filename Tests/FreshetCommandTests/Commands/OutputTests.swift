@@ -113,7 +113,7 @@ struct CommandFailureTests {
             (PostgresError(.migration, "m"), .configuration), (kafka(.messageTimedOut), .unavailable),
             (kafka(.invalidConfiguration), .configuration), (kafka(.messageTooLarge), .failure),
             (kafka(.unknownTopicOrPartition, isRetriable: true), .unavailable),
-            (SettingsError(problems: []), .configuration), (ManifestError(problems: []), .failure),
+            (CommandFailure(settings: []), .configuration), (ManifestError(problems: []), .failure),
             (CancellationError(), .failure),
         ])
     func statuses(_ error: any Error, _ status: CommandStatus) {

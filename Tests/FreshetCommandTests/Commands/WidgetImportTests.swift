@@ -29,12 +29,12 @@ struct WidgetImportTests {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("import-\(UUID().uuidString).jsonl")
         try lines.joined(separator: "\n").write(to: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(at: file) }
-        let reader = try LineReader(file.path, maximumBytes: PlacementLines.maximumBytes)
+        let reader = try LineReader(file.path, maximumBytes: ImportedItem.maximumBytes)
         let now = try #require(Timestamp(rfc3339: "2026-06-01T00:00:00Z"))
-        let placements = PlacementLines(directory: try await store.directory(), now: now)
         var complaints: [String] = []
         let summary = try await store.store.importItems(
-            reader, of: placements, chunk: chunk, complain: { complaints.append($0) }, progress: { _ in })
+            reader, of: try await store.directory(), now: now, chunk: chunk, complain: { complaints.append($0) },
+            progress: { _ in })
         return (summary, complaints)
     }
 
@@ -163,7 +163,7 @@ struct WidgetImportTests {
                     Self.line("x", app: "com.example.none"),
                     Self.line("x", kind: "DueDate", family: "systemLarge"), Self.line("x", time: "yesterday"),
                     #"{"app":"com.example.bank","widget":"x"}"#, Self.line("x", configuration: #"{"a":{"b":[]}}"#),
-                    String(repeating: " ", count: PlacementLines.maximumBytes + 1), Self.line("ok2", time: nil), "[1]",
+                    String(repeating: " ", count: ImportedItem.maximumBytes + 1), Self.line("ok2", time: nil), "[1]",
                 ], into: store, chunk: 2)
             #expect(summary.refused == 9)
             #expect(summary.counts.widgets == 2)

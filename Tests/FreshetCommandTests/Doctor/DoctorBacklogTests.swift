@@ -16,8 +16,7 @@ struct DoctorBacklogTests {
 
     private func findings(_ store: TestStore, app: String? = nil, _ check: @escaping Checking) async -> [Finding] {
         let doctor = Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(300), app: app)
-        return await Doctor.findings(
-            of: Doctor.Check(name: "check") { [pool = store.pool] in try await check(doctor, pool) })
+        return await Doctor.findings(of: "check") { [pool = store.pool] in try await check(doctor, pool) }
     }
 
     private func sweeps(_ store: TestStore, app: String? = nil) async -> [Finding] {

@@ -55,9 +55,9 @@ import WidgetModel
     @Test("Token keys are validated as by the API: a file that stops its start is a problem")
     func keys() async throws {
         func set(_ keys: JSONValue...) -> JSONValue { ["keys": .array(keys)] }
-        let good = TokenIssuer.makeKey(.hs256, id: "a")
+        let good = TokenKeys.makeKey(.hs256, id: "a")
         let sets: [(JSONValue, Finding.Severity)] = [
-            (set(good), .ok), (set(good, TokenIssuer.makeKey(.eddsa, id: "b")), .ok),
+            (set(good), .ok), (set(good, TokenKeys.makeKey(.eddsa, id: "b")), .ok),
             // A key for another purpose is ignored.
             (set(good, ["kty": "RSA", "kid": "r", "n": "AQAB", "e": "AQAB"]), .ok),
             (set(), .problem), (["keys": 7], .problem),
@@ -74,7 +74,7 @@ import WidgetModel
             var settings = Settings()
             settings.api.keys = path
             let doctor = Doctor(settings: settings, warnings: [], timeLimit: .seconds(5))
-            let found = await Doctor.findings(of: Doctor.Check(name: "keys") { try await doctor.checkKeys() })
+            let found = await Doctor.findings(of: "keys") { try await doctor.checkKeys() }
             let text = String(decoding: document.encoded, as: UTF8.self)
             #expect(found.map(\.severity) == [severity], "\(text): \(found)")
             // The API's own verdict on the same file.
@@ -101,7 +101,7 @@ import WidgetModel
     func proxy() {
         for (exempt, isFound) in [("localhost", true), ("*", false)] {
             var settings = Settings()
-            settings.proxyProblem = ProxyVariables.problem(
+            settings.proxyProblem = Settings.proxyProblem(
                 in: ["HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": exempt])
             let doctor = Doctor(settings: settings, warnings: [], timeLimit: .seconds(5))
             #expect(
@@ -112,7 +112,7 @@ import WidgetModel
 
     @Test("An audit counter above zero is a problem")
     func audit() {
-        let name = MetricCatalogue.auditAppointed.name
+        let name = MetricRegistry.catalogue.auditAppointed.definition.name
         #expect(Doctor.judge(metrics: "# TYPE \(name) counter\n\(name) 0\n").severity == .ok)
         let found = Doctor.judge(metrics: "other 7\n\(name) 3\n")
         #expect(found.severity == .problem && found.message.hasPrefix("3 timelines"))
@@ -122,20 +122,19 @@ import WidgetModel
     @Test("An audit that stands for half an hour, or ends no whole pass in a day, is a warning")
     func auditProgress() async throws {
         try await withStore { store in
-            let check = Doctor.Check(name: "audit.progress") {
-                try await Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5)).checkAuditProgress(
-                    store.pool)
-            }
+            let doctor = Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5))
             func finding(advanced: String, began: String) async throws -> Finding? {
                 try await store.sql(
                     """
                     UPDATE audit SET advanced_at = now() - interval '\(advanced)',
                         pass_begins_at = now() - interval '\(began)'
                     """)
-                return await Doctor.findings(of: check).first
+                return await Doctor.findings(of: "audit.progress") { [pool = store.pool] in
+                    try await doctor.checkAuditProgress(pool)
+                }.first
             }
             #expect(try await finding(advanced: "1 hour", began: "1 hour")?.severity == .skipped, "no worker")
-            _ = try await store.pool.query(.registerWorker(PostgresUUID(high: 1, low: 1)))
+            _ = try await store.pool.query(.registerWorker(1))
             #expect(try await finding(advanced: "20 minutes", began: "20 hours")?.severity == .ok)
             #expect(try await finding(advanced: "20 hours", began: "-5 minutes")?.severity == .ok, "between two passes")
             let stands = try await finding(advanced: "1 hour", began: "20 hours")
@@ -147,18 +146,19 @@ import WidgetModel
 
     @Test("A check that hangs becomes a finding after its time limit")
     func hanging() async {
+        func check(_ name: String, _ run: @escaping @Sendable () async throws -> [Finding]) -> Doctor.Check {
+            (name, run)
+        }
         var settings = Settings()
-        settings.health.port = 1
+        settings.healthPort = 1
         // Both checks have the limit; on a busy machine even the quick one may exceed a short limit.
         for limit in [50, 500, 5_000, 50_000] {
             let doctor = Doctor(settings: settings, warnings: [], timeLimit: .milliseconds(limit))
-            let found = await doctor.findings([
-                Doctor.Check(name: "hangs") {
-                    try? await Task.sleep(for: .seconds(3_600))
-                    return [.ok(in: "hangs", "after all")]
-                },
-                Doctor.Check(name: "quick") { [.ok(in: "quick", "is there")] },
-            ])
+            let hanging = check("hangs") {
+                try? await Task.sleep(for: .seconds(3_600))
+                return [.ok(in: "hangs", "after all")]
+            }
+            let found = await doctor.findings([hanging, check("quick") { [.ok(in: "quick", "is there")] }])
             #expect(found.map(\.check) == ["hangs", "quick"])
             #expect(found.first?.severity == .problem)
             if found.last?.severity == .ok { return }

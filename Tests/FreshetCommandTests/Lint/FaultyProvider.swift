@@ -48,7 +48,7 @@ enum FaultyProvider {
     }
 
     private static func now(_ seconds: Int = 0) -> Timestamp {
-        Timestamp(microseconds: WallClock.now().microseconds / 1_000_000 * 1_000_000) + .seconds(seconds)
+        Timestamp(microseconds: Timestamp.now().microseconds / 1_000_000 * 1_000_000) + .seconds(seconds)
     }
 
     private static func timeline(_ id: TimelineID, _ policy: JSONValue, _ entries: [JSONValue]) -> JSONValue {
@@ -84,8 +84,9 @@ enum FaultyProvider {
         func answer(_ request: StubProvider.Request) -> StubProvider.Answer {
             let headers = request.headers
             let signature = headers["webhook-signature"] ?? ""
-            let valid = WebhookSignature(secrets: [secret.bytes]).sign(
-                id: headers["webhook-id"] ?? "", timestamp: headers["webhook-timestamp"].flatMap { Int64($0) } ?? 0,
+            let valid = ProviderClient.signature(
+                secrets: [secret.bytes], id: headers["webhook-id"] ?? "",
+                timestamp: headers["webhook-timestamp"].flatMap { Int64($0) } ?? 0,
                 body: request.body)
             guard signature == valid else { return .status(500) }
             guard request.items.allSatisfy({ $0["x-lint"] == nil }) else { return .status(400) }

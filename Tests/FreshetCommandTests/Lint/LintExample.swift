@@ -62,16 +62,16 @@ struct LintExample: Sendable, CustomTestStringConvertible {
         let body = Array("{\"timelines\":[\(elements.joined(separator: ","))]}".utf8)
         let requested = timelines.map { subject, _ in
             RequestedTimeline(
-                subject.id, volatileFields: VolatileFields(kind.definition.volatilePointers),
+                subject.id, volatileFields: kind.definition.volatilePointers,
                 family: subject.identity.family)
         }
-        var answer = TrialAnswer<ParsedTimeline>(body: [], timing: TrialTiming(.timelines, limit: .seconds(10)))
+        var answer = TrialAnswer<ParsedTimeline>(request: TrialRequest(.timelines, limit: .seconds(10)))
         do {
             let parsed = try ProviderResponse.parse(body, requested: requested)
             answer.foreign = parsed.foreignIDs
-            answer.elements = zip(timelines, parsed.outcomes).map { TrialElement(subject: $0.0, outcome: $1) }
+            answer.elements = zip(timelines, parsed.outcomes).map { ($0.0, $1) }
         } catch {
-            answer.timing.failure = ProviderFailure(.invalid, "\(error)")
+            answer.request.failure = ProviderFailure(.invalid, "\(error)")
         }
         return answer
     }

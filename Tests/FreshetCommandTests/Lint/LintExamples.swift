@@ -10,25 +10,28 @@ extension LintExample {
     private static let plain = content("1")
 
     private static func timing(_ endpoint: ProviderEndpoint, _ failure: ProviderFailure?) -> TrialAnswer<[UInt8]> {
-        var answer = TrialAnswer<[UInt8]>(body: [], timing: TrialTiming(endpoint, limit: .seconds(2)))
-        answer.timing.failure = failure
-        return answer
+        TrialAnswer<[UInt8]>(request: TrialRequest(endpoint, limit: .seconds(2), failure: failure))
     }
 
-    private static func trial(_ manner: LintAttempt.Manner, status: Int?) -> LintObservation {
+    static func attempt(
+        _ manner: LintManner, _ endpoint: ProviderEndpoint = .timelines, failure: ProviderFailure? = nil
+    ) -> LintAttempt {
+        (manner, TrialRequest(endpoint, failure: failure))
+    }
+
+    private static func trial(_ manner: LintManner, status: Int?) -> LintObservation {
         of(plain) {
             $0.attempts = [
-                LintAttempt(
-                    manner: manner,
-                    failure: status.map { ProviderFailure(.status, "answered with status \($0)", status: $0) })
+                attempt(
+                    manner, failure: status.map { ProviderFailure(.status, "answered with status \($0)", status: $0) })
             ]
         }
     }
 
     private static func took(_ seconds: Double, failure: ProviderFailure? = nil) -> LintObservation {
         of(plain) {
-            $0.rounds[0][0].timing.duration = .seconds(seconds)
-            $0.rounds[0][0].timing.failure = failure
+            $0.rounds[0][0].request.duration = .seconds(seconds)
+            $0.rounds[0][0].request.failure = failure
         }
     }
 
@@ -209,12 +212,9 @@ extension LintExample {
             name: "card", displayName: "Card", type: .custom(typeName: "Card"), hasDynamicOptions: true,
             hasDynamicDefault: true)
         let kind = kind { $0.intent = IntentDefinition(title: "Card", parameters: [parameter]) }
-        func choice(_ answer: LintChoice.Answer) -> LintObservation {
+        func choice(_ answer: LintAnswer) -> LintObservation {
             of(plain, kind: kind) {
-                $0.choices = [
-                    LintChoice(
-                        name: "card", search: nil, timing: TrialTiming(.options, limit: .seconds(10)), answer: answer)
-                ]
+                $0.choices = [("card", TrialRequest(.options, limit: .seconds(10)), answer)]
             }
         }
         let listed = Array(#"{"options":[{"identifier":"acme","display":"Acme"}]}"#.utf8)

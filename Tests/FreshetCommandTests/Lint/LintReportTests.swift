@@ -13,9 +13,9 @@ struct LintReportTests {
         LintReport(
             kinds: ["a/One", "a/Two"],
             findings: [
-                LintFinding(rule: .signatureWrong, kind: "a/One", evidence: evidence),
-                LintFinding(rule: .scheduleRoundHour, kind: "a/Two", evidence: evidence),
-                LintFinding(rule: .scheduleShortGap, kind: "a/Two", evidence: evidence),
+                (rule: .signatureWrong, kind: "a/One", evidence: evidence),
+                (rule: .scheduleRoundHour, kind: "a/Two", evidence: evidence),
+                (rule: .scheduleShortGap, kind: "a/Two", evidence: evidence),
             ], rules: LintRule.all, manifest: manifest,
             skipped: [(rule: .scheduleSameTime, kind: "a/One", reason: "few people")], failOn: failOn)
     }

@@ -92,8 +92,8 @@ struct LintRuleTests {
     func endpoints() {
         let observation = LintExample.of(LintExample.content("1")) {
             $0.attempts = [
-                LintAttempt(manner: .wrongSecret, endpoint: .options, failure: nil),
-                LintAttempt(manner: .noSignature, failure: nil),
+                LintExample.attempt(.wrongSecret, .options),
+                LintExample.attempt(.noSignature),
             ]
         }
         let evidence = observation.findings.filter { $0.rule.id.hasPrefix("signature/") }.map(\.evidence)
@@ -113,7 +113,7 @@ struct LintRuleTests {
     @Test("An unreachable provider has one finding about its contract and none about signatures")
     func unreachable() {
         let observation = LintExample.of("}") {
-            $0.attempts = LintAttempt.Manner.allCases.map { LintAttempt(manner: $0, failure: nil) }
+            $0.attempts = LintManner.allCases.map { LintExample.attempt($0) }
         }
         #expect(observation.findings.map(\.rule) == [LintRule.contractAnswer])
     }

@@ -1,5 +1,7 @@
 import Foundation
+import FreshetService
 import JSON
+import Logging
 import TestSupport
 import Testing
 import WidgetAPI
@@ -9,27 +11,32 @@ import WidgetModel
 
 @Suite("The page of a preview")
 struct PreviewPageTests {
-    private static func widget(_ text: String, problem: String? = nil) throws -> PreviewState.Widget {
+    private static func widget(_ text: String, problem: String? = nil) throws -> PreviewWidget {
         let kind = LintExample.kind {
             $0.displayName = text
             $0.description = text
             $0.placeholder = .string(text)
         }
-        let members = JSONObject([JSONObject.Member(key: text, value: .string(text))])
+        let members = JSONObject([(key: text, value: .string(text))])
         let timeline: JSONValue = [
             "policy": "never", "entries": [["date": "2026-06-22T10:00:00Z", "content": .object(members)]],
         ]
         let subject = LintExample.subject(kind)
         let encoded = String(decoding: timeline.encoded, as: UTF8.self)
-        let parsed = try #require(LintExample.answer([(subject, encoded)]).elements.first?.value)
-        var widget = PreviewState.Widget(kind: kind.definition, subject: subject)
+        let element = try #require(LintExample.answer([(subject, encoded)]).elements.first)
+        let parsed = try element.outcome.get()
+        var widget = PreviewWidget(kind: kind.definition, subject: subject)
         _ = widget.update(parsed, problem: problem)
         return widget
     }
 
-    private static func page(_ widgets: [PreviewState.Widget]) -> String {
-        PreviewPage(widgets: widgets, version: 7, now: LintExample.now, timeZone: "Europe/Berlin", lead: "For u1.").page
-            .html.text
+    private static func page(_ widgets: [PreviewWidget]) -> String {
+        server(widgets).page(at: LintExample.now).html.text
+    }
+
+    private static func server(_ widgets: [PreviewWidget]) -> PreviewServer {
+        PreviewServer(
+            widgets, host: "127.0.0.1", port: 0, timeZone: "Europe/Berlin", lead: "For u1.", logger: .ofCommands)
     }
 
     @Test("Hostile texts of manifests, content and errors are escaped", arguments: HostileTexts.all)
@@ -43,17 +50,17 @@ struct PreviewPageTests {
     @Test("A kind without an answer shows that, and a failed one shows its problem beside the last timeline")
     func states() throws {
         let kind = LintExample.kind()
-        let empty = PreviewState.Widget(kind: kind.definition, subject: LintExample.subject(kind))
+        let empty = PreviewWidget(kind: kind.definition, subject: LintExample.subject(kind))
         #expect(Self.page([empty]).contains("The provider has not answered yet."))
         let failed = Self.page([try Self.widget("shown", problem: "answered with status 500")])
         #expect(failed.contains("answered with status 500") && failed.contains("<dt>shown</dt>"))
-        #expect(failed.contains("data-live=\"/events?version=7\""))
+        #expect(failed.contains("data-live=\"/events?version=0\""))
     }
 
     @Test("Only visible changes count and wake waiting requests")
     func changes() async throws {
         let widget = try Self.widget("one")
-        let state = PreviewState([widget])
+        let state = Self.server([widget])
         #expect(state.current.version == 0)
         state.update(0, widget.timeline, problem: nil)
         #expect(state.current.version == 0)

@@ -71,5 +71,5 @@ struct PreviewProcessTests {
         ]
     }
 
-    private static let start = Timestamp(microseconds: WallClock.now().microseconds / 1_000_000 * 1_000_000)
+    private static let start = Timestamp(microseconds: Timestamp.now().microseconds / 1_000_000 * 1_000_000)
 }

@@ -22,7 +22,7 @@ struct ClusterTests {
             try await installation.publish([
                 OutgoingEvent(
                     .reload(ReloadRequest(app: Installation.app, audience: .everyone, kinds: .all, reason: .push)),
-                    time: WallClock.now()
+                    time: Timestamp.now()
                 )
             ])
             try await eventually("the event is applied") { try await positions().contains { $0.nextOffset == 1 } }

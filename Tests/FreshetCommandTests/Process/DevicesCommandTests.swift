@@ -17,7 +17,7 @@ struct DevicesCommandTests {
     private func withDevices(_ body: (TestStore, Run) async throws -> Void) async throws {
         try await withStore { store in
             func key(_ byte: UInt8) -> String { Data(repeating: byte, count: 32).base64EncodedString() }
-            let old = try #require(DeviceTokenKeys([.init(id: "k1", secret: Array(repeating: 1, count: 32))]))
+            let old = try #require(DeviceTokenKeys([(id: "k1", secret: Array(repeating: 1, count: 32))]))
             let address = APNsAddress(
                 token: Array(1...8), environment: .production, topic: Self.app + APNsAddress.topicSuffix)
             let owner = DeviceTokenKeys.Owner(appID: 1, user: "u1", device: "d1")

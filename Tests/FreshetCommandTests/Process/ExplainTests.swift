@@ -20,10 +20,10 @@ struct ExplainTests {
         if structured {
             return KafkaMessage(
                 topic: topic, partition: 0, key: Array("u1".utf8),
-                value: EventEncoder.structured(event, id: id, source: "/tests", time: time),
-                headers: [KafkaHeader(name: "content-type", value: EventEncoder.structuredContentType)])
+                value: event.structured(id: id, source: "/tests", time: time),
+                headers: [KafkaHeader(name: "content-type", value: FreshetEvent.structuredContentType)])
         }
-        let encoded = EventEncoder.encode(event, id: id, source: "/tests", time: time)
+        let encoded = event.encode(id: id, source: "/tests", time: time)
         return KafkaMessage(
             topic: topic, partition: 0, key: encoded.key, value: encoded.value,
             headers: encoded.headers.map { KafkaHeader(name: $0.name, value: $0.value) })

@@ -53,9 +53,9 @@ struct HealthCommandTests {
         ])
     func addresses(host: String, expected: String) throws {
         var settings = Settings()
-        settings.health = HealthSettings(host: host, port: 81)
+        (settings.healthHost, settings.healthPort) = (host, 81)
         #expect(try HealthCommand.address(in: settings) == expected)
-        settings.health.port = nil
+        settings.healthPort = nil
         settings.api.port = 82
         #expect(try HealthCommand.address(in: settings) == "http://127.0.0.1:82")
         settings.api.port = 0

@@ -27,13 +27,13 @@ struct MetricsTests {
                 WidgetPlacement(
                     app: app, widget: widget, user: "user of \(widget)", device: "device of \(widget)", kind: kind,
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: WallClock.now())
+            time: Timestamp.now())
     }
 
     private static func push(_ app: String = Installation.app, kinds: KindScope = .all) -> OutgoingEvent {
         OutgoingEvent(
             .reload(ReloadRequest(app: app, audience: .user("user of w1"), kinds: kinds, reason: .push)),
-            time: WallClock.now())
+            time: Timestamp.now())
     }
 
     @Test("After real work every metric is exposed with its labels and counts the work")
@@ -56,7 +56,7 @@ struct MetricsTests {
                 FreshetEvent.deviceRegistered(
                     app: Installation.app, user: "user of \(widget)", device: "device of \(widget)", channel: channel)
             }
-            try await installation.publish(devices.map { OutgoingEvent($0, time: WallClock.now()) })
+            try await installation.publish(devices.map { OutgoingEvent($0, time: Timestamp.now()) })
             try await eventually("the devices are registered") {
                 try await installation.store.integer("SELECT count(*) FROM registration") == 2
             }
@@ -74,7 +74,7 @@ struct MetricsTests {
                 // Each request fails separately: a batch would count as a single failure.
                 try await installation.publish([Self.placed("w\(next) sick", app: Self.sick, kind: "Sick")])
                 next += 1
-                return try await health.metricsPage().sum(MetricCatalogue.breakersOpened.name) > 0
+                return try await health.metricsPage().sum(MetricRegistry.catalogue.breakersOpened.definition.name) > 0
             }
             try await eventually("the change on the device is counted") {
                 try await installation.store.integer("SELECT count(*) FROM delivery_statistics") > 0
@@ -85,25 +85,29 @@ struct MetricsTests {
             var page = try PrometheusPage("")
             try await eventually("the work is counted, and sampled values are read") {
                 page = try await health.metricsPage()
-                return page.sum(MetricCatalogue.reloadLatency.name + "_count", ["reason": "push"]) >= 1
+                return page.sum(MetricRegistry.catalogue.reloadLatency.definition.name + "_count", ["reason": "push"])
+                    >= 1
                     && page.value(
-                        MetricCatalogue.timelineAge.name,
+                        MetricRegistry.catalogue.timelineAge.definition.name,
                         [
                             "app": Installation.app, "kind": "DueDate", "percentile": "99",
                         ]) != nil
-                    && page.sum(MetricCatalogue.oldestOverdue.name) > 0
-                    && page.sum(MetricCatalogue.deadLettersWaiting.name) == 1
-                    && page.families[MetricCatalogue.kindOldestDue.name] != nil
-                    && page.sum(MetricCatalogue.deliveryChanges.name) > 0
-                    && page.sum(MetricCatalogue.deliveryPushes.name, ["effect": "unusable"]) > 0
-                    && page.sum(MetricCatalogue.deliveryWebhookDevices.name, ["outcome": "failed"]) > 0
+                    && page.sum(MetricRegistry.catalogue.oldestOverdue.definition.name) > 0
+                    && page.sum(MetricRegistry.catalogue.deadLettersWaiting.definition.name) == 1
+                    && page.families[MetricRegistry.catalogue.kindOldestDue.definition.name] != nil
+                    && page.sum(MetricRegistry.catalogue.deliveryChanges.definition.name) > 0
+                    && page.sum(MetricRegistry.catalogue.deliveryPushes.definition.name, ["effect": "unusable"]) > 0
+                    && page.sum(MetricRegistry.catalogue.deliveryWebhookDevices.definition.name, ["outcome": "failed"])
+                        > 0
                     // The last widget of the failing provider was published a moment ago.
-                    && page.sum(MetricCatalogue.ingestEvents.name, ["type": "widget.placed", "outcome": "applied"]) >= 5
-                    && page.sum(MetricCatalogue.ingestBatchEvents.name + "_sum")
-                        == page.sum(MetricCatalogue.ingestEvents.name)
+                    && page.sum(
+                        MetricRegistry.catalogue.ingestEvents.definition.name,
+                        ["type": "widget.placed", "outcome": "applied"]) >= 5
+                    && page.sum(MetricRegistry.catalogue.ingestBatchEvents.definition.name + "_sum")
+                        == page.sum(MetricRegistry.catalogue.ingestEvents.definition.name)
             }
 
-            for metric in MetricCatalogue.all {
+            for metric in MetricRegistry.catalogue.all.map(\.definition) {
                 guard let family = page.families[metric.name] else {
                     Issue.record("\(metric.name) is missing")
                     continue
@@ -111,42 +115,51 @@ struct MetricsTests {
                 #expect(family.sort == metric.instrument.name, "\(metric.name)")
                 #expect(family.labelNames == Set(metric.labels), "\(metric.name)")
             }
-            #expect(Set(page.families.keys).isSubset(of: MetricCatalogue.all.map(\.name)))
+            #expect(Set(page.families.keys).isSubset(of: MetricRegistry.catalogue.all.map(\.definition).map(\.name)))
 
             // Counts of the running process still change; these describe work that has ended.
             let topics = Set(
                 ["widgets", "pushes", "app-changes", "donations"].map { installation.kafka.name("freshet.\($0)") })
-            let lag = try #require(page.families[MetricCatalogue.ingestLag.name])
+            let lag = try #require(page.families[MetricRegistry.catalogue.ingestLag.definition.name])
             #expect(Set(lag.samples.compactMap { $0.labels["topic"] }) == topics)
-            let events = MetricCatalogue.ingestEvents.name
+            let events = MetricRegistry.catalogue.ingestEvents.definition.name
             #expect(page.value(events, ["type": "push.received", "outcome": "applied"]) == 1)
             #expect(page.value(events, ["type": "push.received", "outcome": "dead_letter"]) == 1)
             #expect(page.value(events, ["type": "widget.placed", "outcome": "applied"]).map { $0 >= 5 } == true)
             #expect(page.value(events, ["type": "widget.removed", "outcome": "applied"]) == 0)
-            #expect(page.value(MetricCatalogue.ingestDeadLetters.name, ["cause": "unknownKind"]) == 1)
-            #expect(page.value(MetricCatalogue.deadLettersWaiting.name, ["cause": "unknownKind"]) == 1)
-            #expect(page.sum(MetricCatalogue.ingestApplySeconds.name + "_count") >= 2)
-            #expect(page.sum(MetricCatalogue.ingestBatchEvents.name + "_sum") == page.sum(events))
-            #expect(page.sum(MetricCatalogue.stored.name) >= 3)
-            #expect(page.sum(MetricCatalogue.reloadLatency.name + "_count", ["reason": "placed"]) >= 3)
-            #expect(page.sum(MetricCatalogue.reloadLatency.name + "_sum") < 3_600)
-            #expect(page.value(MetricCatalogue.providerRequests.name, ["outcome": "connection"]).map { $0 > 0 } == true)
-            #expect(page.sum(MetricCatalogue.providerRequests.name, ["outcome": "answered"]) >= 1)
+            #expect(
+                page.value(MetricRegistry.catalogue.ingestDeadLetters.definition.name, ["cause": "unknownKind"]) == 1)
+            #expect(
+                page.value(MetricRegistry.catalogue.deadLettersWaiting.definition.name, ["cause": "unknownKind"]) == 1)
+            #expect(page.sum(MetricRegistry.catalogue.ingestApplySeconds.definition.name + "_count") >= 2)
+            #expect(page.sum(MetricRegistry.catalogue.ingestBatchEvents.definition.name + "_sum") == page.sum(events))
+            #expect(page.sum(MetricRegistry.catalogue.stored.definition.name) >= 3)
+            #expect(
+                page.sum(MetricRegistry.catalogue.reloadLatency.definition.name + "_count", ["reason": "placed"]) >= 3)
+            #expect(page.sum(MetricRegistry.catalogue.reloadLatency.definition.name + "_sum") < 3_600)
+            #expect(
+                page.value(MetricRegistry.catalogue.providerRequests.definition.name, ["outcome": "connection"]).map {
+                    $0 > 0
+                } == true)
+            #expect(page.sum(MetricRegistry.catalogue.providerRequests.definition.name, ["outcome": "answered"]) >= 1)
             #expect(
                 page.value(
-                    MetricCatalogue.decisions.name,
+                    MetricRegistry.catalogue.decisions.definition.name,
                     ["app": Installation.app, "kind": "DueDate", "decision": "reloaded"]
                 ).map { $0 >= 3 } == true)
             #expect(
                 page.value(
-                    MetricCatalogue.breakerState.name, ["app": Self.sick, "provider": "http://127.0.0.1:1/sick"])
+                    MetricRegistry.catalogue.breakerState.definition.name,
+                    ["app": Self.sick, "provider": "http://127.0.0.1:1/sick"])
                     != nil)
-            #expect(page.value(MetricCatalogue.poolConnections.name, ["state": "maximum"]) == 8)
-            #expect(page.sum(MetricCatalogue.samples.name, ["outcome": "failed"]) == 0)
-            #expect(page.value(MetricCatalogue.ingestPartitions.name) == 32)
-            #expect(page.value(MetricCatalogue.buildInfo.name, ["version": "0.1.0", "role": "all"]) == 1)
-            #expect(page.sum(MetricCatalogue.liveTuples.name, ["table": "timeline"]) >= 0)
-            #expect(page.sum(MetricCatalogue.xminSeconds.name) < 3_600)
+            #expect(page.value(MetricRegistry.catalogue.poolConnections.definition.name, ["state": "maximum"]) == 8)
+            #expect(page.sum(MetricRegistry.catalogue.samples.definition.name, ["outcome": "failed"]) == 0)
+            #expect(page.value(MetricRegistry.catalogue.ingestPartitions.definition.name) == 32)
+            #expect(
+                page.value(MetricRegistry.catalogue.buildInfo.definition.name, ["version": "0.1.0", "role": "all"]) == 1
+            )
+            #expect(page.sum(MetricRegistry.catalogue.liveTuples.definition.name, ["table": "timeline"]) >= 0)
+            #expect(page.sum(MetricRegistry.catalogue.xminSeconds.definition.name) < 3_600)
 
             try Self.checkQueries(against: page)
             process.send(signal: SIGTERM)
@@ -162,16 +175,18 @@ struct MetricsTests {
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
             try await eventually("the queues are read") {
                 try await health.metricsPage().sum(
-                    MetricCatalogue.samples.name, ["sample": "waiting", "outcome": "done"]) > 0
+                    MetricRegistry.catalogue.samples.definition.name, ["sample": "waiting", "outcome": "done"]) > 0
             }
             try await installation.store.sql("ALTER TABLE diversion RENAME TO diversion_elsewhere")
             try await eventually("the failure is counted") {
                 try await health.metricsPage().sum(
-                    MetricCatalogue.samples.name, ["sample": "waiting", "outcome": "failed"]) > 0
+                    MetricRegistry.catalogue.samples.definition.name, ["sample": "waiting", "outcome": "failed"]) > 0
             }
             let page = try await health.metricsPage()
-            #expect(page.value(MetricCatalogue.divertedApps.name) == 0)
-            #expect(page.sum(MetricCatalogue.samples.name, ["sample": "queues", "outcome": "failed"]) == 0)
+            #expect(page.value(MetricRegistry.catalogue.divertedApps.definition.name) == 0)
+            #expect(
+                page.sum(MetricRegistry.catalogue.samples.definition.name, ["sample": "queues", "outcome": "failed"])
+                    == 0)
             #expect(!page.families.keys.contains { $0.hasPrefix("freshet_ingest") })
             process.send(signal: SIGTERM)
             _ = try await process.end()
@@ -204,7 +219,7 @@ struct MetricsTests {
     func queriesAndCatalogue() throws {
         let queries = try ObservedQueries()
         let exposed = Set(
-            MetricCatalogue.all.flatMap { metric in
+            MetricRegistry.catalogue.all.map(\.definition).flatMap { metric in
                 if case .histogram = metric.instrument {
                     return ["_bucket", "_sum", "_count"].map { metric.name + $0 }
                 }
@@ -212,7 +227,7 @@ struct MetricsTests {
             })
         let asked = Set(queries.names.keys)
         #expect(asked.subtracting(exposed).subtracting(queries.recorded).isEmpty)
-        for metric in MetricCatalogue.all {
+        for metric in MetricRegistry.catalogue.all.map(\.definition) {
             #expect(asked.contains { $0.hasPrefix(metric.name) }, "\(metric.name) is not used")
         }
     }
@@ -225,7 +240,8 @@ struct MetricsTests {
         #expect(!queries.scaling.isEmpty)
         for rule in queries.scaling {
             let metric = try #require(
-                MetricCatalogue.all.first { $0.name == rule.series }, "\(rule.series) is not in the catalogue")
+                MetricRegistry.catalogue.all.map(\.definition).first { $0.name == rule.series },
+                "\(rule.series) is not in the catalogue")
             // Prometheus adds the labels of the scrape's target.
             let labels = Set(metric.labels).union(["namespace", "service", "pod", "instance", "job"])
             #expect(rule.labels.isSubset(of: labels), "\(rule.series): \(rule.labels)")

@@ -25,7 +25,7 @@ struct ShutdownTests {
                         WidgetPlacement(
                             app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate",
                             family: .systemSmall, environment: environment)),
-                    time: WallClock.now())
+                    time: Timestamp.now())
             ])
             try await eventually("the timeline is being fetched") {
                 try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1
@@ -59,7 +59,7 @@ struct ShutdownTests {
                             WidgetPlacement(
                                 app: Installation.app, widget: "w\(user)", user: "u\(user)", device: "d\(user)",
                                 kind: "DueDate", family: .systemSmall, environment: environment)),
-                        time: WallClock.now())
+                        time: Timestamp.now())
                 })
             // Placements on different partitions may be applied one after the other.
             try await eventually("all timelines are in lists, and some are being fetched") {

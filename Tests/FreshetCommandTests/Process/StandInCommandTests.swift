@@ -51,7 +51,7 @@ struct StandInCommandTests {
             let claimed = try await store.pool.query(
                 .claimPlaceholders(kindID: kind.id, limit: 10, lease: .seconds(30)))
             _ = try await store.pool.execute(
-                .finishPlaceholders(claimed.map { PlaceholderResult($0, content: #"{"card":"Card"}"#) }))
+                .finishPlaceholders(claimed.map { (placeholder: $0, content: #"{"card":"Card"}"#, delay: .zero) }))
 
             let json = try await freshet(
                 store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate", "--json")

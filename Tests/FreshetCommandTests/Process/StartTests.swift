@@ -25,7 +25,7 @@ struct StartTests {
                 WidgetPlacement(
                     app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate", family: .systemSmall,
                     environment: environment)),
-            time: WallClock.now())
+            time: Timestamp.now())
     }
 
     @Test(

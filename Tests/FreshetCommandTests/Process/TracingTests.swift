@@ -17,7 +17,7 @@ struct TracingTests {
     private static func push(_ trace: String?) -> OutgoingEvent {
         OutgoingEvent(
             .reload(ReloadRequest(app: app, audience: .user("u"), kinds: .all, reason: .push)),
-            time: WallClock.now(), traceparent: trace)
+            time: Timestamp.now(), traceparent: trace)
     }
 
     /// All messages of the timelines topic.
@@ -32,7 +32,7 @@ struct TracingTests {
         var found: [(headers: [String: String], offset: Int64)] = []
         for partition in partitions {
             let bounds = try await admin.bounds(of: TopicPartition(topic: topic, partition: partition.id))
-            for offset in bounds.earliest..<bounds.end {
+            for offset in bounds {
                 guard
                     let batch = try await reader.message(
                         topic: topic, partition: partition.id, offset: offset, timeout: Patience.delivery)
@@ -74,7 +74,7 @@ struct TracingTests {
                             WidgetPlacement(
                                 app: Self.app, widget: "w", user: "u", device: "d", kind: "K", family: .systemSmall,
                                 environment: WidgetPlacement.test("w").environment)),
-                        time: WallClock.now())
+                        time: Timestamp.now())
                 ])
                 try await eventually("the widget is rendered") { provider.requests.count >= 1 }
                 try await installation.publish([Self.push(Self.unsampled)])

@@ -15,7 +15,7 @@ struct UpgradeProcessTests {
         "On the previous release's migrations the newest binary refuses to start, or waits for the migration"
     )
     func newBinaryOldSchema() async throws {
-        let all = StoreMigrations.all
+        let all = PostgresMigration.all
         try await withDatabase { database in
             _ = try await PostgresMigrator(migrations: Array(all.dropLast())).apply(on: database.pool)
             let environment = ["FRESHET_POSTGRES_URL": database.connectionString]
@@ -37,7 +37,7 @@ struct UpgradeProcessTests {
     @Test("On the next release's migrations a binary keeps running, starts, works and is ready beside the new one")
     func oldBinaryNewSchema() async throws {
         try await withInstallation { installation in
-            let next = StoreMigrations.all.count + 1
+            let next = PostgresMigration.all.count + 1
             let (running, ready) = try await installation.run("--set", "health.port=0")
             let health = HealthProbe(port: Int(try #require(ready["healthPort"]?.numberValue?.int64)))
             try await health.becomesReady()
@@ -92,6 +92,6 @@ struct UpgradeProcessTests {
                 WidgetPlacement(
                     app: Installation.app, widget: widget, user: widget, device: "d", kind: "DueDate",
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: WallClock.now())
+            time: Timestamp.now())
     }
 }

@@ -72,6 +72,6 @@ struct WorkTests {
                 WidgetPlacement(
                     app: Installation.app, widget: widget, user: widget, device: "d", kind: "DueDate",
                     family: .systemSmall, environment: WidgetPlacement.test("w").environment)),
-            time: WallClock.now())
+            time: Timestamp.now())
     }
 }

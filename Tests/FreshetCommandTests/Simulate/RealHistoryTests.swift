@@ -32,10 +32,9 @@ struct RealHistoryTests {
         for decision in ["reloaded", "unchanged", "deferred", "failed", "merged"] {
             history.noteDecision(Self.data("two", ["decision": .string(decision)]), at: Self.from + .seconds(60))
         }
-        #expect(history.kinds["one balance"]?.publications == 2 && history.kinds["one balance"]?.decisions == [:])
-        let counts = try #require(history.kinds["two balance"])
-        #expect(counts.publications == 1)
-        #expect(counts.decisions == [.reloaded: 1, .unchanged: 1, .deferred: 1, .failed: 1, .merged: 1])
+        #expect(history.published == ["one balance": 2, "two balance": 1])
+        let decisions: [Decision: Int] = [.reloaded: 1, .unchanged: 1, .deferred: 1, .failed: 1, .merged: 1]
+        #expect(history.decided == ["two balance": decisions])
         let id = try #require(TimelineID(Self.timeline))
         #expect(history.fetches[id]?.count == 2)
         // Publications before the span are what people saw at its begin.

@@ -118,7 +118,7 @@ struct SimulateProcessTests {
         for text in ["DueDate", "Weather", "5 people"] { #expect(sample.out.contains(text), "\(sample.out)") }
         try await withStubProvider { provider in
             provider.respond { request in
-                let date = WallClock.now()
+                let date = Timestamp.now()
                 return .timelines(
                     request.ids.map { id in
                         [
@@ -190,7 +190,7 @@ struct SimulateProcessTests {
                 configuration: .empty, environment: try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London"))
             let identity = kind.resolve(placement).identity
             let event = TimelineUpdatedEvent(
-                timeline: identity.id, identity: identity, revision: Int64(revision), storedAt: WallClock.now(),
+                timeline: identity.id, identity: identity, revision: Int64(revision), storedAt: Timestamp.now(),
                 content: Array(content.utf8))
             return KafkaMessage(topic: topic, value: event.data)
         }
@@ -219,7 +219,7 @@ struct SimulateProcessTests {
                 for result in await producer.send(try Self.publications(to: topic)) { _ = try result.get() }
                 await producer.shutdown()
             }
-            let now = WallClock.now()
+            let now = Timestamp.now()
             let result = try await FreshetProcess.run(
                 [
                     "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--json",
@@ -341,7 +341,7 @@ struct SimulateProcessTests {
             #expect(try await process.end().status == 0)
 
             func real(_ settings: [String] = []) async throws -> JSONValue {
-                let now = WallClock.now()
+                let now = Timestamp.now()
                 let result = try await FreshetProcess.run(
                     [
                         "simulate", "--manifest", manifest, "--replay", "--json", "--warm-up", "0",

@@ -48,6 +48,11 @@ struct RateProfileTests {
             starts.insert(Int(((dense.first?.0 ?? 0) - begin) * 1_000))
         }
         #expect(starts.count > 1, "bursts start at different times")
+    }
+
+    @Test("The times of bursts follow from the seed")
+    func seeds() {
+        let times = arrivals(.bursty, rate: 1_000, until: 60)
         #expect(arrivals(.bursty, rate: 1_000, until: 60) == times)
         #expect(arrivals(.bursty, rate: 1_000, until: 60, seed: 4) != times)
     }

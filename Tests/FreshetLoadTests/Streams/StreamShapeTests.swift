@@ -63,17 +63,25 @@ struct StreamShapeTests {
         }
     }
 
-    @Test("Weights are parsed and printed")
+    private func choice(_ text: String) throws(ValidationError) -> WeightedChoice<StreamAudience> {
+        try WeightedChoice(text, of: StreamPlan.audiences)
+    }
+
+    @Test("Weights are parsed")
     func weights() throws {
-        let choice = try WeightedChoice<StreamAudience>("user=90,device=8,widget=2")
+        let choice = try choice("user=90,device=8,widget=2")
         #expect(choice.value(at: 0) == .user && choice.value(at: 0.899) == .user)
         #expect(choice.value(at: 0.901) == .device && choice.value(at: 0.979) == .device)
         #expect(choice.value(at: 0.981) == .widget && choice.value(at: 0.999_999) == .widget)
         #expect(!choice.contains(.everyone))
-        #expect(try WeightedChoice<StreamAudience>("widget").value(at: 0.5) == .widget)
-        #expect(try !WeightedChoice<StreamAudience>("user=1,everyone=0").contains(.everyone))
-        for text in ["", "user=0", "user=-1", "user=x", "people=1", "user=1,user=2", "user=inf", "user=1,"] {
-            #expect(throws: ValidationError.self, "\(text)") { try WeightedChoice<StreamAudience>(text) }
-        }
+        #expect(try self.choice("widget").value(at: 0.5) == .widget)
+        #expect(try !self.choice("user=1,everyone=0").contains(.everyone))
+    }
+
+    @Test(
+        "Weights without a sum, of unknown names and of names given twice are refused",
+        arguments: ["", "user=0", "user=-1", "user=x", "people=1", "user=1,user=2", "user=inf", "user=1,"])
+    func refusedWeights(text: String) {
+        #expect(throws: ValidationError.self) { try choice(text) }
     }
 }

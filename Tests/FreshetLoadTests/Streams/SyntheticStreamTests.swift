@@ -18,7 +18,8 @@ struct SyntheticStreamTests {
         StreamPlan(
             world: LoadWorld(app: "com.example.\"bank\"", users: 1_000, widgetsPerUser: 4, kinds: 20),
             distribution: try StreamDistribution.parse(distribution, day: 5),
-            audiences: try WeightedChoice(audiences), sorts: try WeightedChoice(types), rate: 500, seed: seed)
+            audiences: try WeightedChoice(audiences, of: StreamPlan.audiences),
+            reasons: try WeightedChoice(types, of: StreamPlan.reasons), rate: 500, seed: seed)
     }
 
     private func bytes(_ plan: StreamPlan, count: Int) -> [UInt8] {
@@ -59,13 +60,18 @@ struct SyntheticStreamTests {
             #expect(SchemaCheck.problems(of: document, by: schema) == [])
             let decoded = try Self.decode(Array(line), document)
             #expect(decoded.event == event.event(in: plan.world))
-            #expect(decoded.envelope.id == "1-\(event.index)")
-            #expect(decoded.envelope.time == Self.start + event.arrival)
+            #expect(decoded.id == "1-\(event.index)")
+            #expect(decoded.time == Self.start + event.arrival)
             #expect(document["key"]?.stringValue == event.key(in: plan.world))
             #expect(document["topic"]?.stringValue == decoded.event.type.topic.defaultName)
             topics.insert(document["topic"]?.stringValue ?? "")
         }
         #expect(topics == ["freshet.pushes", "freshet.app-changes"])
+    }
+
+    @Test("The examples of the schema satisfy it")
+    func examples() throws {
+        let schema = try SchemaCheck.schema("load-event.json")
         for example in try #require(schema["examples"]?.arrayValue) {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
         }
@@ -74,13 +80,12 @@ struct SyntheticStreamTests {
     /// Decodes a line as ingest does in structured mode.
     private static func decode(_ line: [UInt8], _ document: JSONValue) throws -> DecodedEvent {
         let name = Array("content-type".utf8)
-        let value = Array(EventEncoder.structuredContentType.utf8)
+        let value = Array(FreshetEvent.structuredContentType.utf8)
         let head = name.count + value.count
         let type = try #require(document["type"]?.stringValue.flatMap { EventType(rawValue: $0) })
         return try EventDecoder().decode(
             bytes: name + value + line, value: head..<head + line.count,
-            headers: [(name: 0..<name.count, value: name.count..<head)], topic: type.topic
-        ).get()
+            headers: [(name: 0..<name.count, value: name.count..<head)], topic: type.topic)
     }
 
     @Test("Audiences, people, widgets and kinds have the requested shares")
@@ -88,7 +93,7 @@ struct SyntheticStreamTests {
         let events = Array(SyntheticStream(try plan()).prefix(200_000))
         let users = events.count { $0.audience == .user }
         let devices = events.count { $0.audience == .device }
-        let foreground = events.count { $0.sort == .foreground }
+        let foreground = events.count { $0.reason == .foreground }
         #expect(abs(users - 180_000) < 700 && abs(devices - 16_000) < 600 && abs(foreground - 50_000) < 1_000)
         var counts = [Int](repeating: 0, count: 4_000)
         for event in events { counts[event.widget] += 1 }

@@ -16,15 +16,13 @@ struct ListeningPortTests {
         #expect(try await other == 80)
         #expect(try await listening.wait() == 80)
         listening.closes()
-        await #expect(throws: ListeningPort.NeverListened.self) { try await listening.wait() }
+        await #expect(throws: CancellationError.self) { try await listening.wait() }
     }
 
     @Test("A service that ends before it listens closes its port")
     func failed() async throws {
         let port = ListeningPort()
-        let service = ListeningService(
-            description: "test", service: BackgroundService("test") {}, port: port, place: "nowhere")
-        try await service.run()
-        await #expect(throws: ListeningPort.NeverListened.self) { try await port.wait() }
+        try await port.service("test", at: "nowhere", BackgroundService("test") {}).run()
+        await #expect(throws: CancellationError.self) { try await port.wait() }
     }
 }

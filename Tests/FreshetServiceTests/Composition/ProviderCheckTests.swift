@@ -13,15 +13,21 @@ struct ProviderCheckTests {
         "the host has an address that is not public, and providers.allowPrivateNetworks "
         + "does not list it"
 
-    private func check(allowing: [String] = [], _ addresses: [String] = []) -> ProviderCheck {
+    private func settings(allowing: [String] = []) -> ProviderSettings {
         var settings = ProviderSettings()
         settings.allowPrivateNetworks = allowing
+        return settings
+    }
+
+    private func problem(
+        _ url: ProviderURL, allowing: [String] = [], _ addresses: [String] = []
+    ) async -> String? {
         let known = addresses.compactMap { IPAddress($0) }
-        return ProviderCheck(
-            settings,
-            resolver: HostResolver { host throws(AddressLookup.Failure) in
+        return await settings(allowing: allowing).problem(
+            of: url,
+            resolver: HostResolver { host throws(IPAddress.LookupFailure) in
                 if host.contains(".example") { return known }
-                return try AddressLookup.addresses(of: host)
+                return try IPAddress.addresses(of: host)
             }, patience: Patience.limit)
     }
 
@@ -54,51 +60,51 @@ struct ProviderCheckTests {
 
     @Test("An address that is not public is refused, written out or as any of a host's addresses", arguments: special)
     func refused(address: String) async throws {
-        #expect(await check().problem(try url(address)) == Self.reason)
+        #expect(await problem(try url(address)) == Self.reason)
         let name = try ProviderURL("https://widgets.example/x")
         for addresses in [[address], ["8.8.8.8", address], [address, "2606:4700::1111"]] {
-            #expect(await check(addresses).problem(name) == Self.reason, "\(addresses)")
+            #expect(await problem(name, addresses) == Self.reason, "\(addresses)")
         }
     }
 
     @Test("A public address is accepted, written out or as a host's address", arguments: open)
     func accepted(address: String) async throws {
-        #expect(await check().problem(try url(address)) == nil)
-        #expect(await check([address, "8.8.8.8"]).problem(try ProviderURL("https://widgets.example/x")) == nil)
+        #expect(await problem(try url(address)) == nil)
+        #expect(await problem(try ProviderURL("https://widgets.example/x"), [address, "8.8.8.8"]) == nil)
     }
 
     @Test("localhost is refused in every notation")
     func localhost() async throws {
         for host in ["localhost", "LOCALHOST"] {
-            #expect(await check().problem(try ProviderURL("http://\(host)/x")) == Self.reason, "\(host)")
+            #expect(await problem(try ProviderURL("http://\(host)/x")) == Self.reason, "\(host)")
         }
     }
 
     @Test("Only addresses that the operator lists are accepted in addition")
     func listed() async throws {
-        #expect(await check(allowing: ["10.0.0.0/8"]).problem(try url("10.9.9.9")) == nil)
-        #expect(await check(allowing: ["10.0.0.0/8"]).problem(try url("11.0.0.0")) == nil)
-        #expect(await check(allowing: ["10.0.0.0/8"]).problem(try url("127.0.0.1")) == Self.reason)
+        #expect(await problem(try url("10.9.9.9"), allowing: ["10.0.0.0/8"]) == nil)
+        #expect(await problem(try url("11.0.0.0"), allowing: ["10.0.0.0/8"]) == nil)
+        #expect(await problem(try url("127.0.0.1"), allowing: ["10.0.0.0/8"]) == Self.reason)
         let name = try ProviderURL("http://a.example:8080/x")
-        #expect(await check(allowing: ["a.example:8080"], ["10.0.0.1"]).problem(name) == nil)
-        #expect(await check(allowing: ["a.example:80"], ["10.0.0.1"]).problem(name) == Self.reason)
-        #expect(await check(allowing: ["10.0.0.0/8"], ["10.0.0.1", "127.0.0.1"]).problem(name) == Self.reason)
-        #expect(await check(allowing: ["no pattern"]).problem(try url("127.0.0.1")) == Self.reason)
+        #expect(await problem(name, allowing: ["a.example:8080"], ["10.0.0.1"]) == nil)
+        #expect(await problem(name, allowing: ["a.example:80"], ["10.0.0.1"]) == Self.reason)
+        #expect(await problem(name, allowing: ["10.0.0.0/8"], ["10.0.0.1", "127.0.0.1"]) == Self.reason)
+        #expect(await problem(try url("127.0.0.1"), allowing: ["no pattern"]) == Self.reason)
     }
 
     @Test("A host that cannot be resolved in time is left to the workers")
     func unknown() async throws {
-        #expect(await check().problem(try ProviderURL("https://a.example/x")) == nil)
-        let failing = HostResolver { _ throws(AddressLookup.Failure) in throw AddressLookup.Failure(message: "no") }
+        #expect(await problem(try ProviderURL("https://a.example/x")) == nil)
+        let failing = HostResolver { _ throws(IPAddress.LookupFailure) in throw IPAddress.LookupFailure(message: "no") }
         let name = try ProviderURL("https://b.test/x")
-        #expect(await ProviderCheck(ProviderSettings(), resolver: failing).problem(name) == nil)
+        #expect(await ProviderSettings().problem(of: name, resolver: failing) == nil)
         let gate = DispatchSemaphore(value: 0)
         let hanging = HostResolver { _ in
             gate.wait()
             return []
         }
-        let slow = ProviderCheck(ProviderSettings(), resolver: hanging, patience: .milliseconds(1))
-        #expect(await slow.problem(name) == nil)
+        let slow = await ProviderSettings().problem(of: name, resolver: hanging, patience: .milliseconds(1))
+        #expect(slow == nil)
         gate.signal()
     }
 
@@ -111,12 +117,12 @@ struct ProviderCheckTests {
         }
         let kinds = [kind("A", "http://10.0.0.1/x"), kind("B", "https://8.8.8.8/x"), kind("C", "http://[::1]/x")]
         let apps = [AppDefinition(name: "com.example.bank", kinds: kinds)]
-        let error = try await #require(throws: ManifestError.self) { try await check().check(apps, file: "f.yaml") }
+        let error = try await #require(throws: ManifestError.self) { try await settings().check(apps, file: "f.yaml") }
         #expect(
             error.problems.map(\.description) == [
                 "f.yaml: com.example.bank: kind A: provider.url: http://10.0.0.1/x: \(Self.reason)",
                 "f.yaml: com.example.bank: kind C: provider.url: http://[::1]/x: \(Self.reason)",
             ])
-        try await check(allowing: ["10.0.0.1", "::1"]).check(apps, file: "f.yaml")
+        try await settings(allowing: ["10.0.0.1", "::1"]).check(apps, file: "f.yaml")
     }
 }

@@ -70,10 +70,10 @@ struct XcodeIntentsTests {
 
     @Test("Translations come from strings files, also for cases")
     func translations() throws {
-        let texts = try Self.intent().localizations
-        #expect(texts.text("Recent Purchases", in: "de-AT") == "Letzte Einkäufe")
-        #expect(texts.text("Card", in: "de") == "Karte" && texts.text("All", in: "de") == "Alle")
-        #expect(texts.text("Note", in: "de") == "Note")
+        let intent = try Self.intent()
+        #expect(intent.text("Recent Purchases", in: "de-AT") == "Letzte Einkäufe")
+        #expect(intent.text("Card", in: "de") == "Karte" && intent.text("All", in: "de") == "Alle")
+        #expect(intent.text("Note", in: "de") == "Note")
     }
 
     @Test("Parts without an equivalent are listed with their paths")
@@ -89,20 +89,20 @@ struct XcodeIntentsTests {
 
     @Test("The printed part of a manifest defines the same intent")
     func manifest() throws {
-        let yaml = try YAMLText.write(Self.read().json)
+        let yaml = try Self.read().json.yaml()
         let text = """
             app: com.example.bank
             provider: {url: "http://one.example.com"}
             \(yaml.replacing("- name: ViewRecentPurchases", with: "- name: ViewRecentPurchases\n  placeholder: {}"))
             """
         let manifest = try Manifest.read(text: text, file: "kinds.yaml", environment: [:])
-        #expect(manifest.apps.first?.definition.kinds.first?.intent == (try Self.intent()))
+        #expect(manifest.first?.definition.kinds.first?.intent == (try Self.intent()))
     }
 
     @Test(
         "A file that is not an intent definition is refused",
         arguments: ["", "{}", "<plist version=\"1.0\"><dict/></plist>", "INIntents = "])
     func unreadable(text: String) {
-        #expect(throws: XcodeIntents.Unreadable.self) { try XcodeIntents(Array(text.utf8)) }
+        #expect(throws: CommandFailure.self) { try XcodeIntents(Array(text.utf8)) }
     }
 }

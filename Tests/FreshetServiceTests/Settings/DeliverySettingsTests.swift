@@ -34,13 +34,13 @@ struct DeliverySettingsTests {
             (["HTTP_PROXY": "http://p:1", "no_proxy": "*"], nil), (["HTTPS_PROXY": "", "NO_PROXY": "x"], nil),
         ] as [([String: String], String?)])
     func proxies(_ environment: [String: String], _ named: String?) {
-        let problem = ProxyVariables.problem(in: environment)
+        let problem = Settings.proxyProblem(in: environment)
         #expect(problem.map { named.map($0.contains) ?? false } ?? (named == nil))
     }
 
     @Test("The idle time of the API's connections is a setting")
     func idleTime() throws {
-        let settings = try Settings.read(
+        let settings = try LoadedSettings(
             flags: ["api.idleTimeout": "11m"], configurationFile: nil, environment: [:]
         ).checked().settings
         #expect(settings.api.times.idle == .seconds(660))

@@ -13,15 +13,10 @@ struct SettingsProblemTests {
     ) throws -> [String] {
         try TemporaryFolder.with { folder in
             for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
-            do throws(SettingsError) {
-                _ = try Settings.read(
-                    flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
-                    environment: environment, requiring: required
-                ).checked()
-                return []
-            } catch {
-                return error.description.replacing(folder.path, with: "DIR").split(separator: "\n").map(String.init)
-            }
+            let loaded = LoadedSettings(
+                flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
+                environment: environment, requiring: required)
+            return loaded.problems.map { "\($0)".replacing(folder.path, with: "DIR") }
         }
     }
 
@@ -213,7 +208,7 @@ struct SettingsProblemTests {
         (#"C:\x"#, [#"C:\x"#]), (#"a\"#, [#"a\"#]),
     ])
     func listsSplit(text: String, items: [String]) {
-        #expect(SettingText.split(text) == items)
-        #expect(SettingText.split(SettingText.join(items)) == items)
+        #expect(SettingKey.split(text) == items)
+        #expect(SettingKey.split(SettingKey.join(items)) == items)
     }
 }

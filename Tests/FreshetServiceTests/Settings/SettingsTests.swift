@@ -1,4 +1,3 @@
-import Configuration
 import Foundation
 import Logging
 import ReloadWorkers
@@ -17,7 +16,7 @@ struct SettingsTests {
     ) throws -> LoadedSettings {
         try TemporaryFolder.with { folder in
             for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
-            return try Settings.read(
+            return try LoadedSettings(
                 flags: flags, configurationFile: configurationFile.map { folder.appending(path: $0).path },
                 environment: environment, requiring: required
             ).checked()
@@ -51,16 +50,13 @@ struct SettingsTests {
         }
     }
 
-    @Test func namesOfVariablesAreThoseOfSwiftConfiguration() {
+    @Test func namesOfVariablesAreInCapitals() {
         for name in SettingKey.knownNames {
-            let variable = SettingNames.environmentName(of: name)
-            let reader = ConfigReader(
-                provider: EnvironmentVariablesProvider(environmentVariables: [variable: "x"])
-                    .prefixKeys(with: "freshet"))
-            #expect(reader.string(forKey: ConfigKey(name)) == "x", "\(name)")
+            let variable = SettingKey.environmentName(of: name)
+            #expect(variable.wholeMatch(of: /FRESHET(_[A-Z0-9]+)+/) != nil, "\(variable)")
         }
-        #expect(SettingNames.environmentName(of: "postgres.url") == "FRESHET_POSTGRES_URL")
-        #expect(SettingNames.environmentName(of: "workers.graceTime") == "FRESHET_WORKERS_GRACE_TIME")
+        #expect(SettingKey.environmentName(of: "postgres.url") == "FRESHET_POSTGRES_URL")
+        #expect(SettingKey.environmentName(of: "workers.graceTime") == "FRESHET_WORKERS_GRACE_TIME")
         #expect(Set(SettingKey.knownNames).count == SettingKey.knownNames.count)
     }
 
@@ -112,7 +108,7 @@ struct SettingsTests {
         let fromJSON = try load(files: ["f.json": json], configurationFile: "f.json").settings
         #expect(fromYAML.texts == fromJSON.texts)
         #expect(fromYAML.role == .workers)
-        #expect(fromYAML.log.level == .debug && fromYAML.log.format == .json)
+        #expect(fromYAML.logLevel == .debug && fromYAML.logFormat == .json)
         #expect(fromYAML.providers.allowPrivateNetworks == ["10.0.0.0/8", "*.internal"])
         #expect(
             fromYAML.kafka.properties == [
@@ -128,10 +124,10 @@ struct SettingsTests {
             try Data("api.port: 1".utf8).write(to: one)
             try Data("api.port: 2".utf8).write(to: two)
             let environment = ["FRESHET_CONFIG_FILE": one.path]
-            let named = try Settings.read(environment: environment).checked()
+            let named = try LoadedSettings(environment: environment).checked()
             #expect(named.settings.api.port == 1)
             #expect(named.warnings.isEmpty)
-            let option = try Settings.read(configurationFile: two.path, environment: environment).checked()
+            let option = try LoadedSettings(configurationFile: two.path, environment: environment).checked()
             #expect(option.settings.api.port == 2)
         }
     }
@@ -192,7 +188,7 @@ struct SettingsTests {
 
     @Test func theSampleFileIsValid() throws {
         let path = try #require(Repository.path("deploy/samples/freshet.yaml"))
-        let loaded = try Settings.read(
+        let loaded = try LoadedSettings(
             configurationFile: path, environment: [:], requiring: ["postgres.url", "kafka.bootstrapServers"]
         ).checked()
         #expect(loaded.settings.providers.allowPrivateNetworks == ["127.0.0.1/32", "::1"])

@@ -6,17 +6,12 @@ import WidgetEvents
 /// Additional topics for producers, and the apps that they accept.
 struct TopicSettingsTests {
     private func problems(_ flags: [String: String]) -> [String] {
-        do throws(SettingsError) {
-            _ = try Settings.read(flags: flags, environment: [:]).checked()
-            return []
-        } catch {
-            return error.problems.map(\.description)
-        }
+        LoadedSettings(flags: flags, environment: [:]).problems.map(\.description)
     }
 
     @Test("Additional topics are input topics in the order of their names, each with its apps")
     func more() throws {
-        let settings = try Settings.read(
+        let settings = try LoadedSettings(
             flags: [
                 "topics.more": "z.widgets=widgets,bank.pushes=pushes",
                 "topics.allowedApps": "bank.pushes=com.example.bank|com.example.shop",

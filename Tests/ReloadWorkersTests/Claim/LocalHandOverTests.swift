@@ -30,9 +30,9 @@ struct LocalHandOverTests {
             $0.maximumTimelinesInFlight = 20
         } _: { handOver, worker, kind in
             let grant = try #require(handOver.reserve([kind, 9_999]))
-            #expect(grant.statement.shares == [HandOver.Share(kindIDs: [kind], timelines: 5)])
-            #expect(grant.statement.lease == worker.context.configuration.lease)
-            for _ in 0..<3 { #expect(handOver.reserve([kind])?.statement.timelines == 5) }
+            #expect(grant.shares == [HandOver.Share(kindIDs: [kind], timelines: 5)])
+            #expect(grant.lease == worker.context.configuration.lease)
+            for _ in 0..<3 { #expect(handOver.reserve([kind])?.timelines == 5) }
             #expect(handOver.reserve([kind]) == nil && worker.context.leases.held == 20)
             #expect(!handOver.areBusy, "reserved room is no work")
             handOver.accept(grant, nil)
@@ -52,7 +52,7 @@ struct LocalHandOverTests {
             func room(_ kinds: Set<Int32>) -> [HandOver.Share] {
                 guard let grant = handOver.reserve(kinds) else { return [] }
                 handOver.accept(grant, nil)
-                return grant.statement.shares
+                return grant.shares
             }
             #expect(room([kind]) == [HandOver.Share(kindIDs: [kind], timelines: 40)])
             #expect(room([kind, dueDate]) == [HandOver.Share(kindIDs: [kind, dueDate].sorted(), timelines: 40)])
@@ -83,7 +83,7 @@ struct LocalHandOverTests {
             }
             let grant = try #require(handOver.reserve(fold.urgentKinds))
             let outcome = try await BatchApplier(pool: worker.store.pool, audienceLimit: 1_000)
-                .apply(fold, advancing: [], handOver: grant.statement) { _ in fatalError("no event is rejected") }
+                .apply(fold, advancing: [], handOver: grant) { _ in fatalError("no event is rejected") }
             #expect(outcome.marked == 1_000 && outcome.claim?.count == 50 && outcome.lists > 0)
             handOver.accept(grant, outcome.claim)
             #expect(worker.context.leases.held <= 200)
@@ -123,7 +123,7 @@ struct LocalHandOverTests {
             try await worker.store.redefine { $0.timeout = .seconds(60) }
             try await worker.directory.refresh()
             #expect(worker.context.leases.held == 0)
-            #expect(handOver.reserve([kind])?.statement.lease == .seconds(90))
+            #expect(handOver.reserve([kind])?.lease == .seconds(90))
         }
     }
 
@@ -141,10 +141,10 @@ struct LocalHandOverTests {
             #expect(handOver.reserve([kind]) != nil)
 
             worker.publisher.respond { _ in .testTimeout }
-            _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
+            _ = await context.output.publish([context.removedMessage(TimelineID(high: 1, low: 1), revision: 1)])
             #expect(handOver.reserve([kind]) == nil, "the output is down")
             worker.publisher.respond { _ in nil }
-            _ = await context.output.publish([context.messages.removed(TimelineID(high: 1, low: 1), revision: 1)])
+            _ = await context.output.publish([context.removedMessage(TimelineID(high: 1, low: 1), revision: 1)])
             #expect(handOver.reserve([kind]) != nil)
 
             guard

@@ -3,8 +3,8 @@ import Testing
 @testable import ReloadWorkers
 
 @Suite struct AdaptiveBatchSizeTests {
-    private func state(after outcomes: [Bool]) -> AdaptiveBatchSize.State {
-        var state = AdaptiveBatchSize.State()
+    private func state(after outcomes: [Bool]) -> AdaptiveBatchSize {
+        let state = AdaptiveBatchSize()
         for (index, isInTime) in outcomes.enumerated() {
             let now = Duration.seconds(index)
             state.ended(begun: now, isInTime: isInTime, at: now)
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func batchesFromBeforeTheHalvingAreIgnored() {
-        var state = AdaptiveBatchSize.State()
+        let state = AdaptiveBatchSize()
         state.ended(begun: .seconds(5), isInTime: false, at: .seconds(10))
         state.ended(begun: .seconds(6), isInTime: false, at: .seconds(11))
         state.ended(begun: .seconds(9), isInTime: true, at: .seconds(12))

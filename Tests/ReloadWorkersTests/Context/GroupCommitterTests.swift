@@ -1,4 +1,3 @@
-import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
@@ -19,15 +18,14 @@ struct GroupCommitterTests {
             groups.withLock { $0.append(items) }
             if begun.add() == 1 { try await gate.pass() }
             if items.contains(13) { throw Refused() }
-            if items.contains(14) { throw PostgresError(.server, "refused", sqlState: "23514") }
             return items.map { "\($0)" }
         }
     }
 
     private func committer(
-        _ statements: Statements, concurrency: Int = 1, limit: Int = 100
+        _ statements: Statements, limit: Int = 100
     ) -> GroupCommitter<Int, String> {
-        GroupCommitter(concurrency: concurrency, limit: limit) { try await statements.run($0) }
+        GroupCommitter(limit: limit) { try await statements.run($0) }
     }
 
     /// Waits until this many callers are queued behind the running statement.
@@ -69,17 +67,6 @@ struct GroupCommitterTests {
         #expect(statements.groups.withLock { $0 } == [[1], [2, 3], [4, 5], [6, 7, 8, 9]])
     }
 
-    @Test("The permitted number of statements runs concurrently")
-    func concurrency() async throws {
-        let statements = Statements()
-        let committer = committer(statements, concurrency: 2)
-        async let first = committer.run([1])
-        try await statements.begun.reaches(1)
-        #expect(try await committer.run([2]) == ["2"], "the second statement does not wait for the first")
-        statements.gate.open()
-        #expect(try await first == ["1"])
-    }
-
     @Test("Only the callers that share a statement get its error")
     func errors() async throws {
         let statements = Statements()
@@ -95,27 +82,6 @@ struct GroupCommitterTests {
         await #expect(throws: Refused.self) { try await second.value }
         await #expect(throws: Refused.self) { try await third.value }
         #expect(try await committer.run([4]) == ["4"], "the slot is released")
-    }
-
-    @Test("An error of the data is thrown for the caller that causes it, and the others get their answers")
-    func dataErrors() async throws {
-        let statements = Statements()
-        let committer = committer(statements)
-        async let first = committer.run([1])
-        try await statements.begun.reaches(1)
-        var callers: [Task<[String], any Error>] = []
-        for items in [[2, 3], [4], [14, 5], [6]] {
-            callers.append(Task { try await committer.run(items) })
-            try await gathered(callers.count, committer)
-        }
-        statements.gate.open()
-        #expect(try await first == ["1"])
-        #expect(try await callers[0].value == ["2", "3"])
-        #expect(try await callers[1].value == ["4"])
-        await #expect(throws: PostgresError.self) { try await callers[2].value }
-        #expect(try await callers[3].value == ["6"])
-        let groups = statements.groups.withLock { $0 }
-        #expect(groups == [[1], [2, 3, 4, 14, 5, 6], [2, 3, 4], [14, 5, 6], [14, 5], [6]])
     }
 
     @Test("A cancelled leader ends its statement and passes the slot on; a cancelled waiter gets its answer")

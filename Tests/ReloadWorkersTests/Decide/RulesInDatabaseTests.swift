@@ -16,7 +16,7 @@ struct RulesInDatabaseTests {
     @Test func aThousandPushesWithoutBudgetCostNoClaims() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             try await worker.store.redefine { $0.dailyBudget = Self.scarce }
-            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
             try await worker.drain()
             try await worker.store.markUser("u1", isFree: false)
             try await worker.drain()
@@ -45,7 +45,7 @@ struct RulesInDatabaseTests {
     @Test func aDeferredReloadIsServedWhenItsTokenReturns() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             try await worker.store.redefine { $0.dailyBudget = Self.scarce }
-            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
             try await worker.drain()
             for _ in 0..<2 {
                 try await worker.store.markUser("u1", isFree: false)
@@ -74,7 +74,7 @@ struct RulesInDatabaseTests {
 
     @Test func whatAFetchCosts() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
-            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
             try await worker.drain()
             #expect(try await worker.store.spent(id) == nil, "the first is free")
             worker.provider.respond { _ in .status(500) }
@@ -110,7 +110,7 @@ struct RulesInDatabaseTests {
 
     @Test func theRowHasTheDecisionAndItsReason() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
-            let id = try await worker.store.place([.test("w1")], at: WallClock.now())[0]
+            let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
             try await worker.drain()
             try await worker.store.markUser("u1", isFree: false)
             worker.provider.respond { request in
@@ -132,7 +132,7 @@ struct RulesInDatabaseTests {
 
     @Test func aWidgetThatNobodyLooksAtSleepsUntilItIsViewed() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
-            let start = WallClock.now()
+            let start = Timestamp.now()
             worker.provider.respond { request in
                 .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
             }
@@ -163,7 +163,7 @@ struct RulesInDatabaseTests {
     @Test("A view during the decision to sleep keeps the timeline awake")
     func viewedMeanwhile() async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
-            let start = WallClock.now()
+            let start = Timestamp.now()
             worker.provider.respond { request in
                 .timelines(request.ids.map { .stubTimeline($0, policy: ["after": .string(start.rfc3339)]) })
             }
@@ -200,7 +200,7 @@ struct RulesInDatabaseTests {
             #expect(worker.provider.requests.count == 2)
             #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE asleep") == 0)
             try await fallAsleep()
-            #expect(try await worker.store.place([.test("w2")], at: WallClock.now()) == [id])
+            #expect(try await worker.store.place([.test("w2")], at: Timestamp.now()) == [id])
             try await worker.drain()
             #expect(worker.provider.requests.count == 3)
         }
@@ -234,7 +234,7 @@ struct RulesInDatabaseTests {
     @Test func onASharedKindOnlyAnOperatorGoesAheadOfTheSpacing() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place(
-                [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: WallClock.now())[0]
+                [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: Timestamp.now())[0]
             try await worker.drain()
             // Ten million people who open the app cause one reload per spacing.
             try await worker.store.mark("u1", reason: .foreground)
@@ -251,7 +251,7 @@ struct RulesInDatabaseTests {
         for (reason, isAtOnce) in [(ReloadReason.foreground, false), (.operator, true), (.push, false)] {
             try await withWorker { worker in
                 let id = try await worker.store.place(
-                    [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: WallClock.now())[0]
+                    [.test("w1", kind: "Weather", configuration: #"{"city":"Oslo"}"#)], at: Timestamp.now())[0]
                 _ = try await worker.claim()
                 try await worker.store.mark("u1", reason: reason)
                 try await worker.finish()
@@ -265,7 +265,7 @@ struct RulesInDatabaseTests {
 
     @Test func aFreeRequestForAPersonsOwnTimelineWaitsForNothing() async throws {
         try await withWorker { worker in
-            try await worker.store.place([.test("w1")], at: WallClock.now())
+            try await worker.store.place([.test("w1")], at: Timestamp.now())
             try await worker.drain()
             for round in 2...4 {
                 try await worker.store.mark("u1", reason: .foreground)
@@ -281,7 +281,7 @@ struct RulesInDatabaseTests {
 
     @Test func pausedKindsAreNotClaimed() async throws {
         try await withWorker { worker in
-            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: WallClock.now())
+            try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: Timestamp.now())
             try await worker.store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
             let wishes = try await worker.store.directory().kinds.keys.map {
                 ClaimWish(kindID: $0, lane: .interactive, lists: 10)

@@ -126,7 +126,7 @@ struct WorkerDatabaseTroubleTests {
                     now: {
                         asked.withLock { $0 += 1 }
                         let offset = jump.withLock { $0 }
-                        return Timestamp(microseconds: WallClock.now().microseconds + offset * 1_000_000)
+                        return Timestamp(microseconds: Timestamp.now().microseconds + offset * 1_000_000)
                     }))
             for round in 0..<3 {
                 content("round-\(round).", on: worker)

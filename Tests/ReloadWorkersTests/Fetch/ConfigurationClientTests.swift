@@ -28,7 +28,7 @@ struct ConfigurationClientTests {
         let kind: KindDefinition
         let clock: HandClock
 
-        func options(_ search: String? = nil, user: String = "u1") async throws(ConfigurationFailure) -> IntentOptions {
+        func options(_ search: String? = nil, user: String = "u1") async throws(ProviderFailure) -> IntentOptions {
             let context = ConfigurationContext(
                 user: user, family: .systemSmall,
                 environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), values: .empty)
@@ -36,8 +36,8 @@ struct ConfigurationClientTests {
                 OptionsQuestion(parameter: "card", search: search, context: context), of: kind, app: TestKinds.app)
         }
 
-        func optionsFailure(_ search: String? = nil) async -> ConfigurationFailure? {
-            do throws(ConfigurationFailure) {
+        func optionsFailure(_ search: String? = nil) async -> ProviderFailure? {
+            do throws(ProviderFailure) {
                 _ = try await options(search)
                 return nil
             } catch {
@@ -45,8 +45,8 @@ struct ConfigurationClientTests {
             }
         }
 
-        func defaultsFailure() async -> ConfigurationFailure? {
-            do throws(ConfigurationFailure) {
+        func defaultsFailure() async -> ProviderFailure? {
+            do throws(ProviderFailure) {
                 _ = try await defaults()
                 return nil
             } catch {
@@ -54,7 +54,7 @@ struct ConfigurationClientTests {
             }
         }
 
-        func defaults() async throws(ConfigurationFailure) -> WidgetConfiguration {
+        func defaults() async throws(ProviderFailure) -> WidgetConfiguration {
             let context = ConfigurationContext(
                 user: "u1", family: .systemSmall,
                 environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), values: .empty)
@@ -106,8 +106,9 @@ struct ConfigurationClientTests {
             let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
             #expect(
                 request.headers["webhook-signature"]
-                    == WebhookSignature(secrets: [Array(repeating: 7, count: 32)])
-                    .sign(id: try #require(request.headers["webhook-id"]), timestamp: timestamp, body: request.body))
+                    == ProviderClient.signature(
+                        secrets: [Array(repeating: 7, count: 32)], id: try #require(request.headers["webhook-id"]),
+                        timestamp: timestamp, body: request.body))
         }
     }
 
@@ -145,13 +146,13 @@ struct ConfigurationClientTests {
                 try await gate.pass()
                 return .status(500)
             }
-            await withTaskGroup(of: ConfigurationFailure.Reason?.self) { group in
+            await withTaskGroup(of: ProviderFailure.Reason?.self) { group in
                 for _ in 0..<5 {
                     group.addTask { await setup.optionsFailure()?.reason }
                 }
                 try? await setup.provider.receivedOthers.reaches(1)
                 gate.open()
-                for await reason in group { #expect(reason == .failed) }
+                for await reason in group { #expect(reason == .status) }
             }
             // Callers after the failure send a new request.
             #expect(setup.provider.requests(to: .options).count <= 5)
@@ -161,11 +162,11 @@ struct ConfigurationClientTests {
     @Test(
         "A failing provider causes an error, never an empty list",
         arguments: [
-            (StubProvider.Answer.status(500), ConfigurationFailure.Reason.failed), (.status(404), .failed),
+            (StubProvider.Answer.status(500), ProviderFailure.Reason.status), (.status(404), .status),
             (.body(Array("[]".utf8)), .invalid), (.body(Array(#"{"options":[{}]}"#.utf8)), .invalid),
-            (.body(answer, contentType: "text/html"), .invalid), (.stream(bytes: 20 << 20), .invalid),
+            (.body(answer, contentType: "text/html"), .invalid), (.stream(bytes: 20 << 20), .tooLarge),
         ])
-    func failing(answer: StubProvider.Answer, reason: ConfigurationFailure.Reason) async throws {
+    func failing(answer: StubProvider.Answer, reason: ProviderFailure.Reason) async throws {
         try await withSetup { setup in
             setup.provider.respond(to: .options) { _ in answer }
             let failure = await setup.optionsFailure()
@@ -198,7 +199,7 @@ struct ConfigurationClientTests {
             setup.provider.respond(to: .defaults) { _ in .body(Array(#"{"values":{"card":"acme"}}"#.utf8)) }
             for number in 0..<5 {
                 let failure = await setup.optionsFailure("\(number)")
-                #expect(failure?.reason == .failed)
+                #expect(failure?.reason == .status)
             }
             let resting = await setup.optionsFailure()
             #expect(resting?.reason == .resting)

@@ -1,4 +1,5 @@
 import Testing
+import WidgetModel
 
 @testable import ReloadWorkers
 
@@ -70,6 +71,6 @@ struct EgressPolicyTests {
         "::ffff:10.0.0.0/104",
     ])
     func patternsThatCannotBeRead(pattern: String) {
-        #expect(throws: EgressPolicy.InvalidPattern.self) { try EgressPolicy(allowing: ["10.0.0.0/8", pattern]) }
+        #expect(throws: ModelError.self) { try EgressPolicy(allowing: ["10.0.0.0/8", pattern]) }
     }
 }

@@ -29,7 +29,7 @@ struct HostResolverTests {
         #expect(try await resolver.addresses(of: "127.0.0.1") == [IPAddress(v4: 0x7F00_0001)])
         #expect(try await resolver.addresses(of: "::1").map(\.isPublic) == [false])
         #expect(try await !resolver.addresses(of: "localhost").isEmpty)
-        await #expect(throws: AddressLookup.Failure.self) {
+        await #expect(throws: IPAddress.LookupFailure.self) {
             try await resolver.addresses(of: "no-such-host.invalid")
         }
     }
@@ -68,15 +68,15 @@ struct HostResolverTests {
 
     @Test func answersAndFailuresGrowOld() async throws {
         let calls = Mutex(0)
-        let resolver = HostResolver(lifetime: .zero, failureLifetime: .zero) { host throws(AddressLookup.Failure) in
+        let resolver = HostResolver(lifetime: .zero, failureLifetime: .zero) { host throws(IPAddress.LookupFailure) in
             let call = calls.withLock { calls in
                 calls += 1
                 return calls
             }
-            if call == 1 { throw AddressLookup.Failure(message: "no servers") }
+            if call == 1 { throw IPAddress.LookupFailure(message: "no servers") }
             return [IPAddress(v4: UInt32(call))]
         }
-        await #expect(throws: AddressLookup.Failure.self) { try await resolver.addresses(of: "host") }
+        await #expect(throws: IPAddress.LookupFailure.self) { try await resolver.addresses(of: "host") }
         #expect(try await resolver.addresses(of: "host") == [IPAddress(v4: 2)])
         #expect(try await resolver.addresses(of: "host") == [IPAddress(v4: 3)])
     }

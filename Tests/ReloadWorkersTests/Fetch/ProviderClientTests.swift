@@ -47,18 +47,18 @@ struct ProviderClientTests {
             provider.respond { _ in
                 .body(Array(#"{"timelines":[]}"#.utf8), contentType: "application/json; charset=utf-8")
             }
-            let begin = WallClock.now().microseconds / 1_000_000
+            let begin = Timestamp.now().microseconds / 1_000_000
             let answer = try await client.fetch(call(provider.url))
             #expect(String(decoding: answer, as: UTF8.self) == #"{"timelines":[]}"#)
             let request = try #require(provider.requests.first)
             #expect(request.headers["content-type"] == "application/json")
             let id = try #require(request.headers["webhook-id"])
             let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
-            #expect((begin...WallClock.now().microseconds / 1_000_000).contains(timestamp))
+            #expect((begin...Timestamp.now().microseconds / 1_000_000).contains(timestamp))
             #expect(
                 request.headers["webhook-signature"]
-                    == WebhookSignature(secrets: [Array("secret".utf8)])
-                    .sign(id: id, timestamp: timestamp, body: request.body))
+                    == ProviderClient.signature(
+                        secrets: [Array("secret".utf8)], id: id, timestamp: timestamp, body: request.body))
 
             var unsigned = call(provider.url)
             unsigned.secrets = []

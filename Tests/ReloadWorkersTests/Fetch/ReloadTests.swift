@@ -120,7 +120,7 @@ struct ReloadTests {
     @Test func theNextTimeIsThePolicysAndIsNeverEarly() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
-            let inAnHour = WallClock.now() + .seconds(3_600)
+            let inAnHour = Timestamp.now() + .seconds(3_600)
             worker.provider.respond { request in
                 .timelines(request.ids.map { .stubTimeline($0, date: inAnHour.rfc3339, policy: "atEnd") })
             }
@@ -194,9 +194,9 @@ struct ReloadTests {
                 let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
                 apps.formUnion(
                     [TestKinds.app, TestKinds.otherApp].filter {
-                        let signature = WebhookSignature(secrets: [Array($0.utf8)])
-                        return signature.sign(id: id, timestamp: timestamp, body: request.body)
-                            == request.headers["webhook-signature"]
+                        let signature = ProviderClient.signature(
+                            secrets: [Array($0.utf8)], id: id, timestamp: timestamp, body: request.body)
+                        return signature == request.headers["webhook-signature"]
                     })
             }
             #expect(apps == [TestKinds.app, TestKinds.otherApp])

@@ -15,7 +15,7 @@ struct RotatedSecretTests {
         for request in requests {
             let id = try #require(request.headers["webhook-id"])
             let timestamp = try #require(request.headers["webhook-timestamp"].flatMap { Int64($0) })
-            let expected = WebhookSignature(secrets: secrets).sign(id: id, timestamp: timestamp, body: request.body)
+            let expected = ProviderClient.signature(secrets: secrets, id: id, timestamp: timestamp, body: request.body)
             #expect(request.headers["webhook-signature"] == expected, comment)
         }
     }

@@ -14,8 +14,8 @@ struct SignatureExampleTests {
         let key = try #require(Data(base64Encoded: String(secret.dropFirst("whsec_".count))))
         let headers = try #require(example["headers"])
         let timestamp = try #require(headers["webhook-timestamp"]?.stringValue.flatMap { Int64($0) })
-        let signature = WebhookSignature(secrets: [[UInt8](key)]).sign(
-            id: try #require(headers["webhook-id"]?.stringValue), timestamp: timestamp,
+        let signature = ProviderClient.signature(
+            secrets: [[UInt8](key)], id: try #require(headers["webhook-id"]?.stringValue), timestamp: timestamp,
             body: Array(try #require(example["body"]?.stringValue).utf8))
         #expect(headers["webhook-signature"]?.stringValue == signature)
     }

@@ -10,29 +10,30 @@ struct WebhookSignatureTests {
             0x31, 0xF2, 0x90, 0xF6, 0xBF, 0x06, 0x29, 0x8A, 0xAB, 0x4F, 0x08, 0xD4, 0x3C, 0x3F, 0x08, 0x2C,
             0xF6, 0x48, 0xA3, 0x62, 0xDA, 0x2D, 0xA4, 0xB0,
         ]
-        let signature = WebhookSignature(secrets: [secret]).sign(
-            id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330,
+        let signature = ProviderClient.signature(
+            secrets: [secret], id: "msg_p5jXN8AQM9LWM0D4loKWxJek", timestamp: 1_614_265_330,
             body: Array(#"{"test": 2432232314}"#.utf8))
         #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
     }
 
     @Test func everythingSignedCounts() {
-        let signature = WebhookSignature(secrets: [[1]])
-        let signed = signature.sign(id: "a", timestamp: 1, body: [1])
-        #expect(signed != signature.sign(id: "b", timestamp: 1, body: [1]))
-        #expect(signed != signature.sign(id: "a", timestamp: 2, body: [1]))
-        #expect(signed != signature.sign(id: "a", timestamp: 1, body: [2]))
-        #expect(signed != WebhookSignature(secrets: [[2]]).sign(id: "a", timestamp: 1, body: [1]))
+        func sign(_ secret: UInt8 = 1, id: String = "a", timestamp: Int64 = 1, body: [UInt8] = [1]) -> String {
+            ProviderClient.signature(secrets: [[secret]], id: id, timestamp: timestamp, body: body)
+        }
+        #expect(sign() != sign(id: "b"))
+        #expect(sign() != sign(timestamp: 2))
+        #expect(sign() != sign(body: [2]))
+        #expect(sign() != sign(2))
     }
 
     @Test func everySecretSignsTheNewestFirst() {
-        let signatures = [[1], [2]].map { WebhookSignature(secrets: [$0]).sign(id: "a", timestamp: 1, body: [1]) }
-        let both = WebhookSignature(secrets: [[1], [2]]).sign(id: "a", timestamp: 1, body: [1])
+        let signatures = [[1], [2]].map { ProviderClient.signature(secrets: [$0], id: "a", timestamp: 1, body: [1]) }
+        let both = ProviderClient.signature(secrets: [[1], [2]], id: "a", timestamp: 1, body: [1])
         #expect(both == signatures.joined(separator: " "))
     }
 
     @Test func idsDiffer() {
-        let ids = (0..<100).map { _ in WebhookSignature.makeID() }
+        let ids = (0..<100).map { _ in ProviderClient.makeMessageID() }
         #expect(Set(ids).count == 100)
         #expect(ids.allSatisfy { $0.hasPrefix("msg_") && $0.utf8.count == 36 })
     }

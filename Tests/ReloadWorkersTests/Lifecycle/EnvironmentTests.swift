@@ -122,7 +122,7 @@ struct EnvironmentTests {
                 .timelines(
                     try zip(request.ids, request.items).map { id, item in
                         let zone = try #require(item["environment"]?["timeZone"]?.stringValue)
-                        let midnight = try Self.midnight(after: WallClock.now(), in: zone)
+                        let midnight = try Self.midnight(after: Timestamp.now(), in: zone)
                         return .stubTimeline(id, policy: ["after": .string(midnight.rfc3339)])
                     })
             }
@@ -133,7 +133,7 @@ struct EnvironmentTests {
                             "w-\(zone)", device: "d-\(zone)",
                             environment: WidgetEnvironment(storedLocale: "en-AU", timeZone: zone)))
                 }, at: at)
-            let start = WallClock.now()
+            let start = Timestamp.now()
             try await worker.drain()
             var days: Set<Timestamp> = []
             for zone in zones {
@@ -145,7 +145,7 @@ struct EnvironmentTests {
                     })
                 // The test may run across a midnight.
                 #expect(
-                    [try Self.midnight(after: start, in: zone), try Self.midnight(after: WallClock.now(), in: zone)]
+                    [try Self.midnight(after: start, in: zone), try Self.midnight(after: Timestamp.now(), in: zone)]
                         .contains(policy), "\(zone)")
                 let due = detail.timeline.state.policyAt
                 #expect(due >= policy, "never early")

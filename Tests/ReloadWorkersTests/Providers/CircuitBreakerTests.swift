@@ -14,8 +14,8 @@ struct CircuitBreakerTests {
         return rules
     }
 
-    private func failing(_ breaker: inout CircuitBreaker, _ count: Int, at time: Duration) -> CircuitBreaker.Change? {
-        var change: CircuitBreaker.Change?
+    private func failing(_ breaker: inout CircuitBreaker, _ count: Int, at time: Duration) -> ProviderHealth.Change? {
+        var change: ProviderHealth.Change?
         for _ in 0..<count {
             change = breaker.failed(epoch: breaker.epoch, rest: nil, jitter: 1, at: time) ?? change
         }
@@ -33,7 +33,7 @@ struct CircuitBreakerTests {
 
     @Test func itOpensWhenMostOfAWindowFails() {
         var breaker = CircuitBreaker(Self.rules)
-        var change: CircuitBreaker.Change?
+        var change: ProviderHealth.Change?
         // There are never two in a row.
         for second in 0..<5 {
             #expect(change == nil)

@@ -25,7 +25,7 @@ struct ProtectedReloadTests {
             for left in [Duration.zero, .seconds(9), .seconds(-1)] {
                 #expect(try await late.claim() == 5)
                 // What is left beside the publishing is less than a request may take.
-                clock.advance(by: .seconds(30) - worker.publisher.longestPublish - left)
+                clock.advance(by: .seconds(30) - worker.context.output.longestPublish - left)
                 try await late.finish()
                 #expect(worker.provider.requests.isEmpty)
             }

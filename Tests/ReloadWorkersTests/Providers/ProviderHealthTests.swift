@@ -111,7 +111,7 @@ struct ProviderHealthTests {
             #expect(changes.isEmpty)
             changes += health.failedEverywhere(ticket, jitter: 1, at: .zero)
         }
-        #expect(changes == [.breaker(.opened(until: .seconds(2), wasClosed: true))])
+        #expect(changes == [.opened(until: .seconds(2), wasClosed: true)])
     }
 
     @Test func aProviderThatComesBackBeginsWithOneRequest() throws {
@@ -119,13 +119,13 @@ struct ProviderHealthTests {
         let first = try begin(&health)
         #expect(
             health.ended(first, .unavailable(rest: .seconds(30)), jitter: 0, at: .zero)
-                == [.breaker(.opened(until: .seconds(30), wasClosed: true))])
+                == [.opened(until: .seconds(30), wasClosed: true)])
         #expect(health.begin(Self.provider, held: Self.held(1), lane: .push, at: .seconds(29)) == nil)
         let probe = try begin(&health, at: .seconds(30))
         #expect(probe.isProbe)
         #expect(health.begin(Self.provider, held: Self.held(2), lane: .push, at: .seconds(30)) == nil)
         #expect(
-            health.ended(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.breaker(.closed)])
+            health.ended(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.closed])
         #expect(health.limit.value == 2, "one request was made and answered")
         let next = try begin(&health, at: .seconds(31))
         #expect(!next.isProbe)

@@ -8,7 +8,7 @@ struct RetryAfterTests {
     private static let time = Timestamp(microseconds: 784_111_777_000_000)
 
     @Test func aDateIsRead() {
-        #expect(HTTPDate.parse("Sun, 06 Nov 1994 08:49:37 GMT") == Self.time)
+        #expect(ProviderClient.date("Sun, 06 Nov 1994 08:49:37 GMT") == Self.time)
     }
 
     @Test(arguments: [
@@ -16,7 +16,7 @@ struct RetryAfterTests {
         ("Sat, 05 Nov 1994 08:49:37 GMT", 0),
     ])
     func whatItSays(text: String, seconds: Int) {
-        #expect(RetryAfter.delay(text, date: nil, now: Self.time) == .seconds(seconds))
+        #expect(ProviderClient.retryAfter(text, date: nil, now: Self.time) == .seconds(seconds))
     }
 
     @Test(arguments: [
@@ -27,20 +27,23 @@ struct RetryAfterTests {
         "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Nov 1994 08:49 GMT", "١٢",
     ])
     func whatSaysNothing(text: String) {
-        #expect(RetryAfter.delay(text, date: nil, now: Self.time) == nil)
+        #expect(ProviderClient.retryAfter(text, date: nil, now: Self.time) == nil)
     }
 
     @Test func theProvidersOwnClockIsMeant() {
         // The provider's clock is an hour behind.
-        let delay = RetryAfter.delay(
+        let delay = ProviderClient.retryAfter(
             "Sun, 06 Nov 1994 07:51:37 GMT", date: "Sun, 06 Nov 1994 07:49:37 GMT", now: Self.time)
         #expect(delay == .seconds(120))
         #expect(
-            RetryAfter.delay("Sun, 06 Nov 1994 08:50:37 GMT", date: "nonsense", now: Self.time) == .seconds(60))
+            ProviderClient.retryAfter("Sun, 06 Nov 1994 08:50:37 GMT", date: "nonsense", now: Self.time) == .seconds(60)
+        )
     }
 
     @Test func aVeryLongTimeIsOne() {
-        #expect(RetryAfter.delay("99999999999999999999999999", date: nil, now: Self.time) == .seconds(3_155_760_000))
-        #expect(RetryAfter.delay("9223372036854775807", date: nil, now: Self.time) == .seconds(3_155_760_000))
+        #expect(
+            ProviderClient.retryAfter("99999999999999999999999999", date: nil, now: Self.time)
+                == .seconds(3_155_760_000))
+        #expect(ProviderClient.retryAfter("9223372036854775807", date: nil, now: Self.time) == .seconds(3_155_760_000))
     }
 }

@@ -15,8 +15,7 @@ import WidgetStore
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct DecisionLogTests {
     /// A stand-in for Kafka that records messages, delays them or refuses them.
-    private final class Sink: TimelinePublishing {
-        let longestPublish = Duration.seconds(1)
+    private final class Sink: Sendable {
         let messages = Mutex<[KafkaMessage]>([])
         let sends = Mutex<[Int]>([])
         private let gate: Gate?
@@ -49,8 +48,9 @@ struct DecisionLogTests {
     /// Returns a log whose clock stands still, so that no time limit ends the last send.
     private func log(_ sink: Sink, limit: Int = 20_000) -> DecisionLog {
         DecisionLog(
-            publisher: sink, topic: "freshet.decisions", inputs: ["in.pushes", "in.changes"], limit: limit,
-            clock: HandClock(), logger: lines.logger)
+            topic: "freshet.decisions", inputs: ["in.pushes", "in.changes"], limit: limit, clock: HandClock(),
+            logger: lines.logger
+        ) { await sink.publish($0) }
     }
 
     private func record(_ number: Int64) -> TimelineDecidedEvent {
@@ -134,11 +134,7 @@ struct DecisionLogTests {
     @Test("A worker records reloaded, unchanged, failed and deferred decisions with their rules")
     func workers() async throws {
         let recorded = Mutex<[TimelineDecidedEvent]>([])
-        struct Recorder: DecisionPublishing {
-            let body: @Sendable ([TimelineDecidedEvent]) -> Void
-            func record(_ decisions: [TimelineDecidedEvent]) { body(decisions) }
-        }
-        let recorder = Recorder { decisions in recorded.withLock { $0 += decisions } }
+        let recorder = DecisionRecorder { decisions in recorded.withLock { $0 += decisions } }
         try await withWorker(decisions: recorder) { worker in
             func turn() async throws -> [TimelineDecidedEvent] {
                 try await worker.turn()

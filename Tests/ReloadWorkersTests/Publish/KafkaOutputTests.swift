@@ -17,15 +17,14 @@ struct KafkaOutputTests {
     private static let topic = "freshet.timelines"
 
     private func withPublisher(
-        deliveryTimeout: Duration = Patience.delivery,
-        _ body: (KafkaTimelinePublisher, EmbeddedKafka) async throws -> Void
+        _ body: (KafkaProducer, EmbeddedKafka) async throws -> Void
     ) async throws {
         let kafka = try EmbeddedKafka(logger: .silent)
         try kafka.createTopic(Self.topic, partitions: 3)
         let producer = try KafkaProducer(
-            configuration: kafka.configuration, deliveryTimeout: deliveryTimeout, logger: .silent)
+            configuration: kafka.configuration, deliveryTimeout: Patience.delivery, logger: .silent)
         do {
-            try await body(KafkaTimelinePublisher(producer: producer, deliveryTimeout: deliveryTimeout), kafka)
+            try await body(producer, kafka)
         } catch {
             await producer.shutdown()
             throw error
@@ -36,8 +35,12 @@ struct KafkaOutputTests {
     @Test func messagesAreKeyedByTimelineAndCarryTheirRevision() async throws {
         try await withPublisher { publisher, kafka in
             let ids = (1...5).map { TimelineID(high: 1, low: $0) }
-            let messages = TimelineMessages(topic: Self.topic)
-            let results = await publisher.publish(ids.map { messages.removed($0, revision: Int64($0.low) * 10) })
+            let results = await publisher.send(
+                ids.map { id in
+                    let event = EncodedEvent(
+                        EncodedEvent.timelineRemoved, of: id, revision: Int64(id.low) * 10, source: "s", value: nil)
+                    return KafkaMessage(event, topic: Self.topic)
+                })
             #expect(results.count == 5)
             for result in results { #expect(throws: Never.self) { try result.get() } }
 
@@ -69,7 +72,9 @@ struct KafkaOutputTests {
 
     @Test func aMessageThatIsTooLargeIsRefusedAlone() async throws {
         try await withPublisher { publisher, _ in
-            let output = TimelineProducer(publisher, backoff: WorkerConfiguration().outputBackoff, clock: WorkerClock())
+            let output = TimelineProducer(
+                deliveryTimeout: Patience.delivery, backoff: WorkerConfiguration().outputBackoff, clock: WorkerClock()
+            ) { await publisher.send($0) }
             let key = Array("key".utf8)
             let outcome = await output.publish([
                 KafkaMessage(topic: Self.topic, key: key, value: Array(repeating: 0, count: 4 << 20)),
@@ -81,9 +86,10 @@ struct KafkaOutputTests {
         }
     }
 
-    @Test func longestPublishCoversTheWaitForRoom() async throws {
-        try await withPublisher(deliveryTimeout: .seconds(10)) { publisher, _ in
-            #expect(publisher.longestPublish == .seconds(20))
-        }
+    @Test func longestPublishCoversTheWaitForRoom() {
+        let output = TimelineProducer(
+            deliveryTimeout: .seconds(10), backoff: WorkerConfiguration().outputBackoff, clock: WorkerClock()
+        ) { _ in [] }
+        #expect(output.longestPublish == .seconds(20))
     }
 }

@@ -118,7 +118,7 @@ struct OutputTests {
             job.content = Array("{}".utf8)
             job.written = WrittenTimeline(timeline)
             var batch = try #require(TimelineBatch([job], Sample.provider))
-            await Publisher(context: worker.context).publish(&batch)
+            await worker.context.publish(&batch)
             #expect(batch.jobs[0].published == nil)
             #expect(batch.jobs[0].returnDelay == worker.context.configuration.publishRetryDelay)
             #expect(worker.publisher.messages.isEmpty)

@@ -28,25 +28,23 @@ struct AgreementTests {
         var options = SimulationOptions(
             from: Timestamp(microseconds: 1_782_086_400_000_000), days: Self.number("FRESHET_AGREEMENT_DAYS", 1))
         options.warmUpDays = 0
+        (options.people, options.stacks, options.looks) = (people, 1, 4)
         options.keepsDecisions = true
         options.keepsEvents = true
         let decisions = try await withWorker { worker in
             let apps = Self.apps(worker.provider.url)
             try await worker.store.apply(apps)
-            var population = Population.Options(people: people)
-            (population.stacks, population.looks) = (1, 4)
-            var members = Population(
-                population, of: apps, begin: options.begin, days: options.days, seed: options.seed)
+            var members = Population(of: apps, options)
             var generated = Simulation(apps, options: options, source: Versions())
             try await generated.run(&members)
             // The events alone give the simulator the same decisions as the population that generated them.
             var repeated = Simulation(apps, options: options, source: Versions())
-            try await repeated.run(generated.counts.applied)
-            let isSame = Self.sorted(repeated.counts.decisions) == Self.sorted(generated.counts.decisions)
+            try await repeated.run(generated.applied)
+            let isSame = Self.sorted(repeated.decisions) == Self.sorted(generated.decisions)
             #expect(isSame)
 
             let changes = try Self.changes(of: members, from: options.begin)
-            let events = (generated.counts.applied + changes).sorted { $0.time < $1.time }
+            let events = (generated.applied + changes).sorted { $0.time < $1.time }
             var simulation = Simulation(apps, options: options, source: Versions())
             try await simulation.run(events)
             let real = try await VirtualTime.lend(worker.store, at: options.begin) { time in
@@ -56,10 +54,10 @@ struct AgreementTests {
                 return (decisions: service.decisions, plans: service.plans)
             }
             let shown = (
-                ShownWidgets.all(of: simulation.counts.plans, until: options.end),
+                ShownWidgets.all(of: simulation.plans, until: options.end),
                 ShownWidgets.all(of: real.plans, until: options.end)
             )
-            return (simulated: simulation.counts.decisions, real: real.decisions, shown: shown)
+            return (simulated: simulation.decisions, real: real.decisions, shown: shown)
         }
         let (simulatedTops, realTops) = decisions.shown
         #expect(simulatedTops.count > people && Set(simulatedTops.map(\.reason)).count > 2, "\(simulatedTops.count)")

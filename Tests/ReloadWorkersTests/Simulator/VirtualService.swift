@@ -36,7 +36,8 @@ struct VirtualService {
         (self.time, self.directory) = (time, directory)
         let record = record
         worker = first.another(
-            fetcher: fetcher { record.now }, pool: time.pool, clock: WorkerClock(StandingClock()), decisions: record
+            fetcher: fetcher { record.now }, pool: time.pool, clock: WorkerClock(StandingClock()),
+            decisions: DecisionRecorder { record.record($0) }
         ) { $0.directoryAge = .seconds(86_400) }
         planning = StackPlanning(context: worker.context, directory: worker.directory)
         applier = BatchApplier(pool: time.pool, audienceLimit: 1_000)
@@ -120,7 +121,7 @@ struct VirtualService {
                 payload: nil)
         }
         #expect(outcome.rejected.isEmpty)
-        record.record(MarkDecisions.records(of: outcome.marks, directory: directory))
+        record.record(outcome.marks.compactMap { TimelineDecidedEvent(marked: $0, directory: directory) })
         if outcome.sweeps > 0 { try await worker.sweep() }
     }
 }
@@ -179,7 +180,7 @@ struct ShownWidgets: Hashable {
 }
 
 /// Records decisions with their virtual times.
-final class DecisionRecord: DecisionPublishing {
+final class DecisionRecord: Sendable {
     private let state = Mutex((now: Timestamp.distantPast, decisions: [SimulatedDecision]()))
 
     var now: Timestamp { state.withLock { $0.now } }

@@ -15,7 +15,7 @@ struct StackLeaseTests {
     }
 
     private static func turn(_ worker: TestWorker, to widget: String) async throws {
-        try await worker.store.change(.turned(device: "d1", stack: "home", widget: widget), at: WallClock.now())
+        try await worker.store.change(.turned(device: "d1", stack: "home", widget: widget), at: Timestamp.now())
     }
 
     @Test("A change during the publishing of a plan is planned after the acknowledgement")
@@ -88,12 +88,12 @@ struct StackLeaseTests {
     func backAgain() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             try await planning.pass()
-            try await worker.store.change(.stack(StackSupport.arrangement([])), at: WallClock.now())
+            try await worker.store.change(.stack(StackSupport.arrangement([])), at: Timestamp.now())
             let due = try #require(try await Self.claim(worker).first)
             let write = ScheduleWrite(
                 schedule: due, changed: nil, ends: true, plannedAt: due.claimedAt, nextLook: .distantFuture)
             let row = try #require(try await worker.store.pool.query(.writeSchedules([write])).first)
-            try await worker.store.change(.stack(StackSupport.arrangement()), at: WallClock.now())
+            try await worker.store.change(.stack(StackSupport.arrangement()), at: Timestamp.now())
             _ = try await worker.store.pool.query(.recordPublished([(due.id, row.revision, due.leaseEnds)]))
             _ = try await worker.store.pool.query(.deleteSchedules([due.id]))
             _ = try sent.schedules()
@@ -157,10 +157,10 @@ struct StackLeaseTests {
     func sameSet() async throws {
         try await StackSupport.withStack { worker, planning, _ in
             let shortcut = RelevantShortcut(content: WidgetContent(app: TestKinds.app, kind: "Weather"))
-            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: WallClock.now())
+            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: Timestamp.now())
             #expect(try await planning.pass().count == 1)
-            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: WallClock.now())
-            try await worker.store.change(.stack(StackSupport.arrangement()), at: WallClock.now())
+            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: Timestamp.now())
+            try await worker.store.change(.stack(StackSupport.arrangement()), at: Timestamp.now())
             #expect(try await planning.pass().isEmpty)
         }
     }

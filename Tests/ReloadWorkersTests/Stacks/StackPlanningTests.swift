@@ -34,7 +34,7 @@ struct StackPlanningTests {
         try await StackSupport.withStack { worker, planning, sent in
             try await planning.pass()
             _ = try sent.schedules()
-            let now = WallClock.now()
+            let now = Timestamp.now()
             // The current widget stays on top in any order.
             try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"])), at: now)
             #expect(try await planning.pass().count == 1)
@@ -124,7 +124,7 @@ struct StackPlanningTests {
             try await worker.drain()
             #expect(try await worker.store.integer("SELECT count(*) FROM delivery_change") == 0)
             worker.provider.respond { request in
-                .timelines(request.ids.map { .stubTimeline($0, content: ["n": .string(RandomID.make())]) })
+                .timelines(request.ids.map { .stubTimeline($0, content: ["n": .string(String.randomID())]) })
             }
             try await worker.store.markUser("u1", kind: "Purchases")
             try await worker.drain()
@@ -153,11 +153,11 @@ struct StackPlanningTests {
         try await StackSupport.withStack { worker, planning, sent in
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
-            let now = WallClock.now()
+            let now = Timestamp.now()
             func declare(_ range: Range<Timestamp>?) async throws {
                 let content = WidgetContent(app: TestKinds.app, kind: "Weather")
                 let shortcuts = range.map { [RelevantShortcut(content: content, ranges: [$0])] } ?? []
-                try await worker.store.change(.shortcuts(device: nil, shortcuts), at: WallClock.now())
+                try await worker.store.change(.shortcuts(device: nil, shortcuts), at: Timestamp.now())
                 #expect(try await planning.pass().count == 1)
             }
             // In two hours: too early for the placement.
@@ -191,7 +191,7 @@ struct StackPlanningTests {
     @Test("An app has at most six suggestions a day, except in developer mode", arguments: [false, true])
     func cap(developerMode: Bool) async throws {
         try await StackSupport.withStack(developerMode: developerMode) { worker, planning, sent in
-            let now = WallClock.now()
+            let now = Timestamp.now()
             let content = WidgetContent(app: TestKinds.app, kind: "Weather")
             let ranges = (1...8).map { number -> Range<Timestamp> in
                 let from = now + Self.hour * number
@@ -216,7 +216,7 @@ struct StackPlanningTests {
             _ = try await worker.store.store.apply([other], secrets: [:]) { Array(repeating: 7, count: 32) }
             try await worker.store.place([.test("w1", app: other.name)])
             let key = StackPlan.Key(app: other.name, user: "u1", device: "d1", stack: "home")
-            let now = WallClock.now()
+            let now = Timestamp.now()
             // The one app has had all of its suggestions, and wants more at any time.
             let spam = (0..<50).map { number in
                 let from = now + .seconds(3_000 + 60 * number)
@@ -279,7 +279,7 @@ struct StackPlanningTests {
             _ = try sent.schedules()
             try await worker.store.sql("UPDATE relevance SET history = '\\x09', points = '\\x01'")
             try await worker.store.change(
-                .turned(device: "d1", stack: "home", widget: "w2"), at: WallClock.now())
+                .turned(device: "d1", stack: "home", widget: "w2"), at: Timestamp.now())
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
         }
@@ -295,7 +295,7 @@ struct StackPlanningTests {
             _ = try sent.schedules()
             #expect(try await worker.store.integer("SELECT count(*) FROM relevance") == 2)
             switch how {
-            case "removed": try await worker.store.change(.stack(StackSupport.arrangement([])), at: WallClock.now())
+            case "removed": try await worker.store.change(.stack(StackSupport.arrangement([])), at: Timestamp.now())
             case "erased":
                 _ = try await worker.store.store.erase(user: "u1", of: TestKinds.app)
                 #expect(try await worker.store.integer("SELECT count(*) FROM person") == 0)

@@ -56,7 +56,7 @@ enum StackSupport {
         func set(_ kind: String, _ score: Int?) { scores.withLock { $0[kind] = score } }
 
         func timeline(_ id: TimelineID, _ kind: String) -> JSONValue {
-            var entry: JSONValue = ["date": "2026-01-01T00:00:00Z", "content": ["n": .string(RandomID.make())]]
+            var entry: JSONValue = ["date": "2026-01-01T00:00:00Z", "content": ["n": .string(String.randomID())]]
             if let score = scores.withLock({ $0[kind] }), case .object(var object) = entry {
                 object["relevance"] = ["score": .count(score)]
                 entry = .object(object)

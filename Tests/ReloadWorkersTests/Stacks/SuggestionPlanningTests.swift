@@ -12,7 +12,7 @@ import WidgetModel
 struct SuggestionPlanningTests {
     /// Declares Weather relevant for the next hour.
     private static func declare(_ worker: TestWorker) async throws {
-        let now = WallClock.now()
+        let now = Timestamp.now()
         let shortcut = RelevantShortcut(
             content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [now..<(now + .seconds(3_600))])
         try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: now)
@@ -60,9 +60,9 @@ struct SuggestionPlanningTests {
     func capOfDevice() async throws {
         try await StackSupport.withStack { worker, planning, sent in
             let app = try #require(try await worker.store.directory().apps[TestKinds.app])
-            let begun = (1...5).map { BegunSuggestion(device: "d1", at: WallClock.now() - .seconds(3_600 * $0)) }
-            let old = BegunSuggestion(device: "d1", at: WallClock.now() - .seconds(25 * 3_600))
-            let other = BegunSuggestion(device: "d2", at: WallClock.now())
+            let begun = (1...5).map { BegunSuggestion(device: "d1", at: Timestamp.now() - .seconds(3_600 * $0)) }
+            let old = BegunSuggestion(device: "d1", at: Timestamp.now() - .seconds(25 * 3_600))
+            let other = BegunSuggestion(device: "d2", at: Timestamp.now())
             _ = try await worker.store.pool.query(
                 .recordSuggestions((begun + [old, other]).map { ((app.id, "u1"), $0) }))
             #expect(try await worker.store.integer("SELECT cardinality(suggested) FROM person") == 6)
@@ -75,9 +75,9 @@ struct SuggestionPlanningTests {
             try await planning.pass()
             #expect(try #require(try sent.schedules().last ?? nil)["suggestions"]?.arrayValue?.count == 1)
             // The stack is renamed, and planned before anything of the old name is recorded.
-            try await worker.store.change(.stack(StackSupport.arrangement([])), at: WallClock.now())
+            try await worker.store.change(.stack(StackSupport.arrangement([])), at: Timestamp.now())
             let renamed = StackArrangement(device: "d1", name: "new", widgets: ["w1", "w2"])
-            try await worker.store.change(.stack(renamed), at: WallClock.now())
+            try await worker.store.change(.stack(renamed), at: Timestamp.now())
             let key = StackPlan.Key(app: TestKinds.app, user: "u1", device: "d1", stack: "new")
             try await worker.store.want(key)
             try await worker.store.sql("UPDATE stack_schedule SET due_at = 'infinity' WHERE stack = 'home'")
@@ -100,11 +100,11 @@ struct SuggestionPlanningTests {
         try await StackSupport.withStack { worker, planning, sent in
             try await worker.store.place([.test("w3")])
             let first = StackArrangement(device: "d1", name: "first", widgets: ["w3"])
-            try await worker.store.change(.stack(first), at: WallClock.now())
-            let from = WallClock.now() + .seconds(7_200)
+            try await worker.store.change(.stack(first), at: Timestamp.now())
+            let from = Timestamp.now() + .seconds(7_200)
             let shortcut = RelevantShortcut(
                 content: WidgetContent(app: TestKinds.app, kind: "Weather"), ranges: [from..<(from + .seconds(600))])
-            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: WallClock.now())
+            try await worker.store.change(.shortcuts(device: nil, [shortcut]), at: Timestamp.now())
             func suggestions() throws -> [String?: Int?] {
                 let schedules = try sent.schedules().compactMap { $0 }
                 return Dictionary(

@@ -11,7 +11,7 @@ struct GateTests {
     /// An answer whose entries begin at the request.
     private static func answer(_ id: TimelineID, ago seconds: Int = 0, _ contents: [JSONValue]) -> JSONValue {
         let entries = contents.enumerated().map { index, content -> JSONValue in
-            let date = WallClock.now() + .seconds(index * 3_600 - seconds)
+            let date = Timestamp.now() + .seconds(index * 3_600 - seconds)
             return ["date": .string(date.rfc3339), "content": content]
         }
         return ["id": .string("\(id)"), "policy": "atEnd", "entries": .array(entries)]

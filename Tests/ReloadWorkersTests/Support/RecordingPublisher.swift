@@ -7,7 +7,7 @@ import WidgetModel
 @testable import ReloadWorkers
 
 /// A publisher that records messages, and fails or waits as scripted.
-final class RecordingPublisher: TimelinePublishing {
+final class RecordingPublisher: Sendable {
     struct Message: Sendable, Equatable {
         let timeline: TimelineID
         let revision: Int64
@@ -25,11 +25,7 @@ final class RecordingPublisher: TimelinePublishing {
 
     private let state = Mutex(State())
     let published = Tally()
-    let longestPublish: Duration
-
-    init(longestPublish: Duration = .seconds(5)) {
-        self.longestPublish = longestPublish
-    }
+    let deliveryTimeout = Duration.milliseconds(2_500)
 
     var messages: [Message] { state.withLock { $0.messages } }
 
@@ -51,7 +47,7 @@ final class RecordingPublisher: TimelinePublishing {
 extension RecordingPublisher.Message {
     init?(_ message: KafkaMessage) {
         guard let id = message.key.flatMap({ TimelineID(String(decoding: $0, as: UTF8.self)) }),
-            let header = message.headers.first(where: { $0.name == TimelineHeaders.revision })?.value,
+            let header = message.headers.first(where: { $0.name == EncodedEvent.revisionHeader })?.value,
             let revision = Int64(String(decoding: header, as: UTF8.self))
         else { return nil }
         self.init(

@@ -17,7 +17,7 @@ struct TestService: Sendable {
     let handOver = LocalHandOver()
 
     init(
-        beside worker: TestWorker, publisher: (any TimelinePublishing)? = nil,
+        beside worker: TestWorker, publisher: KafkaProducer? = nil,
         fetcher: (any ProviderFetching)? = nil,
         configure: (inout WorkerConfiguration) -> Void = { _ in }
     ) {
@@ -26,8 +26,12 @@ struct TestService: Sendable {
         configure(&configuration)
         service = WorkerService(
             configuration: configuration, pool: worker.store.pool, directory: DirectoryCache(pool: worker.store.pool),
-            fetcher: fetcher ?? worker.context.fetcher, publisher: publisher ?? worker.publisher, signal: signal,
-            metrics: metrics, handOver: handOver, logger: .silent)
+            fetcher: fetcher ?? worker.context.fetcher,
+            deliveryTimeout: publisher == nil ? worker.publisher.deliveryTimeout : Patience.delivery, signal: signal,
+            metrics: metrics, handOver: handOver, logger: .silent
+        ) { [recording = worker.publisher] messages in
+            if let publisher { await publisher.send(messages) } else { await recording.publish(messages) }
+        }
     }
 }
 
@@ -75,7 +79,7 @@ final class TimelinesTopic: Sendable {
                 for index in 0..<batch.count {
                     guard let key = batch.key(index),
                         let id = TimelineID(String(decoding: batch.bytes[key], as: UTF8.self)),
-                        let header = batch.header(index, named: TimelineHeaders.revision),
+                        let header = batch.header(index, named: EncodedEvent.revisionHeader),
                         let revision = Int64(String(decoding: batch.bytes[header], as: UTF8.self))
                     else { continue }
                     let value = batch.value(index).map { String(decoding: batch.bytes[$0], as: UTF8.self) }
@@ -88,8 +92,8 @@ final class TimelinesTopic: Sendable {
     }
 }
 
-/// Creates a publisher on an embedded Kafka, with its timelines topic.
-func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async throws -> Void) async throws {
+/// Creates a producer on an embedded Kafka, with its timelines topic.
+func withTimelinesTopic(_ body: (KafkaProducer, TimelinesTopic) async throws -> Void) async throws {
     let kafka = try EmbeddedKafka(logger: .silent)
     defer { kafka.close() }
     let name = WorkerConfiguration().topic
@@ -105,8 +109,7 @@ func withTimelinesTopic(_ body: (KafkaTimelinePublisher, TimelinesTopic) async t
         group.addTask { try? await topic.read(consumer) }
         let result: Result<Void, any Error>
         do {
-            let publisher = KafkaTimelinePublisher(producer: producer, deliveryTimeout: Patience.delivery)
-            result = .success(try await body(publisher, topic))
+            result = .success(try await body(producer, topic))
         } catch {
             result = .failure(error)
         }

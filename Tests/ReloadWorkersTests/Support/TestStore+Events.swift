@@ -73,7 +73,7 @@ extension TestStore {
         var pipeline = PostgresPipeline()
         _ = pipeline.append(.markTimelines(marks, limit: 0))
         _ = pipeline.append(.orphanTimelines([row]))
-        _ = try await pool.transaction(pipeline)
+        _ = try await pool.run(pipeline, commits: true)
     }
 
     /// Moves all times of timelines and lists into the past, as if this much time had passed.

@@ -3,6 +3,7 @@ import Logging
 import PostgresClient
 import Synchronization
 import TestSupport
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -33,21 +34,23 @@ struct TestWorker: Sendable {
     /// Creates another worker process on the same database, with the same provider and Kafka.
     func another(
         fetcher: (any ProviderFetching)? = nil, pool: PostgresPool? = nil, clock: WorkerClock = WorkerClock(),
-        decisions: (any DecisionPublishing)? = nil, configure: (inout WorkerConfiguration) -> Void = { _ in }
+        decisions: DecisionRecorder? = nil,
+        configure: (inout WorkerConfiguration) -> Void = { _ in }
     ) -> TestWorker {
         var configuration = context.configuration
         configuration.worker = WorkerConfiguration().worker
         configure(&configuration)
         return TestWorker(
             store: store, provider: provider, publisher: publisher, configuration: configuration,
-            fetcher: fetcher ?? context.fetcher, engine: engine, pool: pool, clock: clock, decisions: decisions)
+            fetcher: fetcher ?? context.fetcher, engine: engine, pool: pool, clock: clock,
+            onDecisions: decisions?.record)
     }
 
     fileprivate init(
         store: TestStore, provider: StubProvider, publisher: RecordingPublisher, configuration: WorkerConfiguration,
         fetcher: any ProviderFetching, engine: TestEngine, pool: PostgresPool? = nil,
         clock: WorkerClock = WorkerClock(), onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-        decisions: (any DecisionPublishing)? = nil
+        onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil
     ) {
         self.store = store
         self.provider = provider
@@ -57,9 +60,11 @@ struct TestWorker: Sendable {
         directory = DirectoryCache(pool: pool)
         context = WorkerContext(
             configuration: configuration, pool: pool, fetcher: fetcher,
-            output: TimelineProducer(publisher, backoff: configuration.outputBackoff, clock: clock),
+            output: TimelineProducer(
+                deliveryTimeout: publisher.deliveryTimeout, backoff: configuration.outputBackoff, clock: clock
+            ) { await publisher.publish($0) },
             signal: WorkSignal(), clock: clock, onStored: onStored, logger: log.logger,
-            decisions: decisions)
+            onDecisions: onDecisions)
         pipeline = Pipeline(context: context, directory: directory)
         engine.start(self)
     }
@@ -212,13 +217,18 @@ extension ConnectionLimits {
 
 /// Creates a worker with its own database and a provider that serves all kinds.
 ///
+/// Receiver of a worker's decisions. Not a closure, which would take the place of `configure` in calls.
+struct DecisionRecorder: Sendable {
+    let record: @Sendable ([TimelineDecidedEvent]) -> Void
+}
+
 /// - Parameter timeout: Time limit of all requests; leases are longer.
 func withWorker<Value: Sendable>(
     maxBatch: Int = 100, minimumSpacing: Duration = .seconds(300), developerMode: Bool = false,
     timeout: Duration = .longestTimeout, allowing patterns: [String] = ["127.0.0.0/8"],
     configure: (inout WorkerConfiguration) -> Void = { _ in },
     onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
-    decisions: (any DecisionPublishing)? = nil, _ body: (TestWorker) async throws -> Value
+    decisions: DecisionRecorder? = nil, _ body: (TestWorker) async throws -> Value
 ) async throws -> Value {
     var configuration = WorkerConfiguration()
     configuration.directoryAge = .zero
@@ -238,7 +248,7 @@ func withWorker<Value: Sendable>(
             let worker = TestWorker(
                 store: store, provider: provider, publisher: RecordingPublisher(), configuration: configuration,
                 fetcher: ProviderClient(http: http, egress: egress), engine: engine, onStored: onStored,
-                decisions: decisions)
+                onDecisions: decisions?.record)
             return try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await engine.run() }
                 let result: Result<Value, any Error>

@@ -20,7 +20,7 @@ extension TestStore {
         try proxy.start()
         var configuration = pool.configuration
         configuration.connectionString = proxy.connectionString
-        configuration.backoff.maximum = .milliseconds(50)
+        configuration.maximumBackoff = .milliseconds(50)
         configure(&configuration)
         let proxied = PostgresPool(configuration: configuration, logger: logger)
         let store = TestStore(pool: proxied, connectionString: proxy.connectionString)

@@ -74,7 +74,7 @@ package enum TestKinds {
 
 /// Template that is migrated once per process; every test gets a copy.
 private let migrated = DatabaseTemplate(key: "store") { pool in
-    _ = try await PostgresMigrator(migrations: StoreMigrations.all).apply(on: pool)
+    _ = try await PostgresMigrator(migrations: PostgresMigration.all).apply(on: pool)
     try await pool.withConnection { connection in
         try await connection.simple(
             """

@@ -21,7 +21,7 @@ struct ConsoleBrowserTests {
     /// An hour of samples, as from a busy process.
     private static func history() -> MetricHistory {
         let history = MetricHistory()
-        let now = WallClock.now()
+        let now = Timestamp.now()
         let metrics = MetricRegistry()
         for minute in 0..<60 {
             let wave = 50 + minute * 7 % 40
@@ -64,7 +64,7 @@ struct ConsoleBrowserTests {
                 var apps = TestKinds.apps()
                 apps.removeLast()
                 apps[0].kinds[0].maxBatch = 7
-                return .success(apps)
+                return apps
             }
             $0.providerHealth = { _ in
                 [

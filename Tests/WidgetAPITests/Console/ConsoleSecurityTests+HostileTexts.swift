@@ -74,8 +74,8 @@ extension ConsoleSecurityTests {
                     [url: ["breaker": "open", "style": "bad", "failure": .string(text), "limit": 1, "milliseconds": 2]]
                 }
                 $0.readManifest = {
-                    $0 == "fails"
-                        ? .failure(ManifestProblem(text: text)) : .success(Self.apps("\(text)2", provider: url))
+                    guard $0 != "fails" else { throw ModelError(message: text) }
+                    return Self.apps("\(text)2", provider: url)
                 }
             }
             try await withStore(Self.apps(text, provider: url)) { store in
@@ -122,16 +122,16 @@ extension ConsoleSecurityTests {
     @Test("Templates write unescaped values only if they are HTML of the console")
     func templates() throws {
         let allowed: Set = ["aside", "body", "html", "axis", "forecast", "latency"]
-        for (name, bytes) in ConsoleTemplates.texts {
+        for (name, bytes) in ConsolePage.templates {
             let text = String(decoding: bytes, as: UTF8.self)
             let raw = text.matches(of: /\{\{\{([^}]*)\}\}\}/).map { String($0.1) }
             #expect(Set(raw).isSubset(of: allowed), "\(name): \(raw)")
             #expect(!text.contains("{{&"), "\(name)")
-            _ = ConsoleTemplates.render(name, [:])
+            _ = ConsolePage.render(name, [:])
         }
         // Mustache's own escaping misses a quote with a combining character.
         let hostile = "\"\u{301} onfocus=x '\u{301} <\u{301}b"
-        let html = ConsoleTemplates.render("problem", ["detail": hostile]).text
+        let html = ConsolePage.render("problem", ["detail": hostile]).text
         let quotes = html.unicodeScalars.filter { $0 == "\"" }
         #expect(!html.contains("onfocus=x '") && quotes.count == 6, "\(html)")
     }

@@ -277,7 +277,7 @@ struct ConsoleSecurityTests {
     @Test("A forged, changed or expired session, or one of a removed token, is refused")
     func forged() async throws {
         let key = try ConsoleConfiguration.test().key
-        let now = WallClock.now()
+        let now = Timestamp.now()
         let session = ConsoleSession(token: "t", expiresAt: now + .seconds(60))
         let sealed = try #require(session.sealed(key))
         #expect(ConsoleSession(cookie: sealed, key: key, now: now) == session)

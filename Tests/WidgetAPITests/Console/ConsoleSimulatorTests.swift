@@ -60,7 +60,8 @@ struct ConsoleSimulatorTests {
                 app.kinds = Array(app.kinds.prefix(1))
                 app.kinds[0].name = "OnlyInTheManifest"
                 if text == "other" { app.name = TestKinds.otherApp }
-                return text == "broken" ? .failure(ManifestProblem(text: "line 1: <b>broken")) : .success([app])
+                guard text != "broken" else { throw ModelError(message: "line 1: <b>broken") }
+                return [app]
             }
         }
         try await Self.withSimulator(change) { browser in
@@ -97,7 +98,7 @@ struct ConsoleSimulatorTests {
                     kind.name = "Kind\(number)"
                     return kind
                 }
-                return .success([app])
+                return [app]
             }
         }
         try await Self.withSimulator(change) { browser in
@@ -119,7 +120,7 @@ struct ConsoleSimulatorTests {
                     kind.providerURL = "http://127.0.0.1/\(text)"
                     return kind
                 }
-                return .success([app])
+                return [app]
             }
         }
         try await Self.withSimulator(change) { browser in
@@ -134,23 +135,23 @@ struct ConsoleSimulatorTests {
     @Test("People and days together are limited")
     func size() throws {
         #expect(throws: Problem.self) {
-            try ConsoleSimulation(["days": "31", "people": "1000"], now: WallClock.now())
+            try ConsoleSimulation.options(["days": "31", "people": "1000"], now: Timestamp.now())
         }
-        _ = try ConsoleSimulation(["days": "5", "people": "1000"], now: WallClock.now())
-        _ = try ConsoleSimulation(["from": "2099-12-31", "seed": "18446744073709551615"], now: WallClock.now())
+        _ = try ConsoleSimulation.options(["days": "5", "people": "1000"], now: Timestamp.now())
+        _ = try ConsoleSimulation.options(["from": "2099-12-31", "seed": "18446744073709551615"], now: Timestamp.now())
     }
 
     @Test("A second simulation is refused while one runs, and accepted afterwards")
     func turns() async throws {
-        let turn = SimulationTurn()
-        let refusal = try await turn.run {
-            await #expect(throws: Problem.self) { try await turn.run {} }
+        let turn = ConsoleSimulation()
+        let refusal = try await turn.alone {
+            await #expect(throws: Problem.self) { try await turn.alone {} }
         }
         #expect(refusal?.status == .conflict)
         await #expect(throws: CancellationError.self) {
-            try await turn.run { () async throws -> Void in throw CancellationError() }
+            try await turn.alone { () async throws -> Void in throw CancellationError() }
         }
-        let value = try await turn.run { 1 }
+        let value = try await turn.alone { 1 }
         #expect(value == 1)
     }
 }

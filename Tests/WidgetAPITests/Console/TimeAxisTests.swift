@@ -91,7 +91,7 @@ struct TimeAxisTests {
 
     @Test("Hostile texts of a timeline are escaped", arguments: HostileTexts.all)
     func hostile(text: String) throws {
-        let members = JSONObject([JSONObject.Member(key: text, value: .array([.string(text)]))])
+        let members = JSONObject([(key: text, value: .array([.string(text)]))])
         let value = JSONValue.object(["light": .object(members)])
         let timeline: JSONValue = [
             "entries": [["date": "2026-06-22T10:00:00Z", "content": value, "url": .string(text)]], "policy": "never",

@@ -61,7 +61,7 @@ struct Contract: Sendable {
                     try #require(parameter["schema"]))
             }
             let statuses = try #require(operation["responses"]?.objectValue).keys.map { JSONValue.string($0) }
-            try add(.reads, "\(name) status", .object(JSONObject([.init(key: "enum", value: .array(statuses))])))
+            try add(.reads, "\(name) status", .object(JSONObject([(key: "enum", value: .array(statuses))])))
         }
     }
 
@@ -119,15 +119,15 @@ struct Contract: Sendable {
             case "properties":
                 let properties = member.value.objectValue?.members ?? []
                 members.append(
-                    .init(
+                    (
                         key: member.key,
-                        value: .object(
-                            JSONObject(properties.map { .init(key: $0.key, value: essence($0.value)) }))))
+                        value: .object(JSONObject(properties.map { (key: $0.key, value: essence($0.value)) }))
+                    ))
             case "oneOf", "anyOf":
                 members.append(
-                    .init(key: member.key, value: .array((member.value.arrayValue ?? []).map(essence))))
+                    (key: member.key, value: .array((member.value.arrayValue ?? []).map(essence))))
             case "items", "additionalProperties":
-                members.append(.init(key: member.key, value: essence(member.value)))
+                members.append((key: member.key, value: essence(member.value)))
             default: members.append(member)
             }
         }
@@ -186,7 +186,7 @@ struct Contract: Sendable {
         object["version"] = "v1"
         for group in groups {
             object[group.direction.rawValue] = .object(
-                JSONObject(group.members.map { JSONObject.Member(key: $0.key, value: shared.folded($0.value)) }))
+                JSONObject(group.members.map { (key: $0.key, value: shared.folded($0.value)) }))
         }
         object["shared"] = shared.table
         return .object(object)

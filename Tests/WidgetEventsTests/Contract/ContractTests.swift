@@ -44,7 +44,7 @@ struct ContractTests {
         for type in EventType.allCases {
             #expect(contract[.reads]["\(type.topic.defaultName) \(type.rawValue) data"] != nil)
         }
-        for name in [TimelineUpdatedEvent.type, TimelineRemovedEvent.type] {
+        for name in [TimelineUpdatedEvent.type, EncodedEvent.timelineRemoved] {
             #expect(contract[.writes]["freshet.timelines \(name) headers"] != nil)
         }
         for endpoint in ProviderEndpoint.allCases {

@@ -46,21 +46,22 @@ struct ProviderDocumentTests {
                         locale: try #require(request["environment"]?["locale"]?.stringValue),
                         timeZone: request["environment"]?["timeZone"]?.stringValue)
                 }
-                written = Self.withoutIDs(try JSONValue.parse(PlaceholderRequest.encode(items, kind: kind)))
+                written = Self.withoutIDs(try JSONValue.parse(ProviderEndpoint.encode(placeholders: items, kind: kind)))
                 #expect(written == Self.withoutIDs(value))
             } else {
                 let items = try requests.map { request in
                     let environment = request["environment"]
-                    return ProviderRequest.Item(
+                    return (
                         id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
                         identity: TimelineIdentity(
                             app: "a", kind: try #require(request["kind"]?.stringValue),
                             family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
                             configuration: try WidgetConfiguration(request["configuration"] ?? .null),
                             locale: environment?["locale"]?.stringValue,
-                            timeZone: environment?["timeZone"]?.stringValue, user: request["user"]?.stringValue))
+                            timeZone: environment?["timeZone"]?.stringValue, user: request["user"]?.stringValue)
+                    )
                 }
-                #expect(try JSONValue.parse(ProviderRequest.encode(items)) == value)
+                #expect(try JSONValue.parse(ProviderEndpoint.encode(timelines: items)) == value)
             }
         }
     }
@@ -94,8 +95,8 @@ struct ProviderDocumentTests {
                 #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
                 for outcome in response.outcomes {
                     switch outcome {
-                    case .value, .failed: break
-                    case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                    case .success: break
+                    case .failure(let failure): #expect(failure.reason == .provider, "\(failure)")
                     }
                 }
             default:
@@ -106,8 +107,8 @@ struct ProviderDocumentTests {
                 #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
                 for outcome in response.outcomes {
                     switch outcome {
-                    case .value, .failed: break
-                    case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                    case .success: break
+                    case .failure(let failure): #expect(failure.reason == .provider, "\(failure)")
                     }
                 }
             }

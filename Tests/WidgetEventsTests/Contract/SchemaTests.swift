@@ -21,7 +21,7 @@ struct SchemaTests {
     @Test func everyTypeHasItsSchema() throws {
         let files = try FileManager.default.contentsOfDirectory(
             atPath: ContractFiles.folder.appending(path: "events").path())
-        let published = [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, StackScheduledEvent.type]
+        let published = [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, EncodedEvent.stackScheduled]
         let types = EventType.allCases.map(\.rawValue) + published
         #expect(Set(files) == Set(types.map { "\($0).schema.json" }))
         for type in types {
@@ -42,7 +42,7 @@ struct SchemaTests {
             let decoded = try Message.binary(type.rawValue, example.encoded).decode(type.topic).get()
             #expect(decoded.event.type == type)
             // The encoded event satisfies the schema, too, and has only members of the schema.
-            let written = try JSONValue.parse(EventEncoder.data(of: decoded.event))
+            let written = try JSONValue.parse(decoded.event.data)
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(try #require(written.objectValue).keys.allSatisfy(properties.contains))
             #expect(try Message.binary(type.rawValue, written.encoded).decode(type.topic).get().event == decoded.event)
@@ -86,16 +86,17 @@ struct SchemaTests {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
             let items = try #require(example["requests"]?.arrayValue).map { request in
                 let environment = request["environment"]
-                return ProviderRequest.Item(
+                return (
                     id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
                     identity: TimelineIdentity(
                         app: "a", kind: try #require(request["kind"]?.stringValue),
                         family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
                         configuration: try WidgetConfiguration(request["configuration"] ?? .null),
                         locale: environment?["locale"]?.stringValue, timeZone: environment?["timeZone"]?.stringValue,
-                        user: request["user"]?.stringValue))
+                        user: request["user"]?.stringValue)
+                )
             }
-            let body = ProviderRequest.encode(items)
+            let body = ProviderEndpoint.encode(timelines: items)
             #expect(try JSONValue.parse(body) == example)
         }
     }
@@ -111,9 +112,10 @@ struct SchemaTests {
             #expect(response.outcomes.count == ids.count && response.foreignCount == 0)
             for outcome in response.outcomes {
                 switch outcome {
-                case .value: sorts.insert("timeline")
-                case .failed: sorts.insert("failed")
-                case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                case .success: sorts.insert("timeline")
+                case .failure(let failure):
+                    #expect(failure.reason == .provider, "\(failure)")
+                    sorts.insert("failed")
                 }
             }
         }
@@ -132,7 +134,7 @@ struct SchemaTests {
                     locale: try #require(request["environment"]?["locale"]?.stringValue),
                     timeZone: request["environment"]?["timeZone"]?.stringValue)
             }
-            let written = try JSONValue.parse(PlaceholderRequest.encode(items, kind: kind))
+            let written = try JSONValue.parse(ProviderEndpoint.encode(placeholders: items, kind: kind))
             #expect(SchemaCheck.problems(of: written, by: schema) == [])
             #expect(written["kind"] == example["kind"])
             // All members but the IDs, which the program derives from the others.
@@ -157,9 +159,10 @@ struct SchemaTests {
             #expect(response.outcomes.count == elements.count && response.foreignCount == 0)
             for outcome in response.outcomes {
                 switch outcome {
-                case .value: sorts.insert("value")
-                case .failed: sorts.insert("failed")
-                case .missing, .duplicate, .invalid: Issue.record("\(outcome)")
+                case .success: sorts.insert("value")
+                case .failure(let failure):
+                    #expect(failure.reason == .provider, "\(failure)")
+                    sorts.insert("failed")
                 }
             }
             // The parser requires the members that the schema requires.
@@ -167,12 +170,12 @@ struct SchemaTests {
                 var broken = elements
                 for index in broken.indices { broken[index] = Self.without(key, broken[index]) }
                 guard broken != elements else { continue }
-                let document: JSONValue = .object(JSONObject([.init(key: "\(endpoint)s", value: .array(broken))]))
+                let document: JSONValue = .object(JSONObject([(key: "\(endpoint)s", value: .array(broken))]))
                 let refused =
                     try endpoint == "snapshot"
                     ? FallbackResponse.snapshots(document.encoded, requested: ids)
                     : FallbackResponse.placeholders(document.encoded, requested: ids)
-                guard case .invalid = refused.outcomes[0] else {
+                guard case .failure(let failure) = refused.outcomes[0], failure.reason == .invalid else {
                     Issue.record("without \(key): \(refused.outcomes[0])")
                     continue
                 }

@@ -42,14 +42,14 @@ struct SharedSchemas {
     }
 
     private mutating func folded(_ object: JSONObject) -> JSONObject {
-        JSONObject(object.members.map { JSONObject.Member(key: $0.key, value: folded($0.value)) })
+        JSONObject(object.members.map { (key: $0.key, value: folded($0.value)) })
     }
 
     /// The shared schemas by name.
     var table: JSONValue {
         .object(
             JSONObject(
-                schemas.sorted { Text.precedes($0.key, $1.key) }.map { JSONObject.Member(key: $0.key, value: $0.value) }
+                schemas.sorted { Text.precedes($0.key, $1.key) }.map { (key: $0.key, value: $0.value) }
             ))
     }
 
@@ -61,7 +61,7 @@ struct SharedSchemas {
             return .object(
                 JSONObject(
                     try object.members.map {
-                        JSONObject.Member(key: $0.key, value: try expanded($0.value, table))
+                        (key: $0.key, value: try expanded($0.value, table))
                     }))
         case .array(let elements): return .array(try elements.map { try expanded($0, table) })
         default: return value

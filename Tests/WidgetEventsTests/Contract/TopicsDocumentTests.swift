@@ -74,8 +74,8 @@ struct TopicsDocumentTests {
         }
         #expect(
             found == [
-                "freshet.timelines": [TimelineUpdatedEvent.type, TimelineRemovedEvent.type],
-                "freshet.suggestions": [StackScheduledEvent.type],
+                "freshet.timelines": [TimelineUpdatedEvent.type, EncodedEvent.timelineRemoved],
+                "freshet.suggestions": [EncodedEvent.stackScheduled],
                 "freshet.decisions": [TimelineDecidedEvent.type], "freshet.dead-letters": ["deadLetter"],
             ])
         // Every message is in exactly one operation, which determines its direction.
@@ -87,7 +87,7 @@ struct TopicsDocumentTests {
     @Test("Every example satisfies the schemas of its headers, key and data")
     func schemas() throws {
         for example in examples {
-            let headers = JSONObject(example.headers.map { .init(key: $0.name, value: .string($0.value)) })
+            let headers = JSONObject(example.headers.map { (key: $0.name, value: .string($0.value)) })
             let schema = try #require(example.schema["headers"])
             #expect(SchemaCheck.problems(of: .object(headers), by: schema) == [], "\(example.message)")
             let known = try #require(schema["properties"]?.objectValue).keys
@@ -110,10 +110,10 @@ struct TopicsDocumentTests {
             #expect(decoded.event.type == type)
             for (name, value) in example.headers {
                 switch name {
-                case "ce_id": #expect(decoded.envelope.id == value)
-                case "ce_source": #expect(decoded.envelope.source == value)
-                case "ce_time": #expect(decoded.envelope.time == Timestamp(rfc3339: value))
-                case "traceparent": #expect(decoded.envelope.traceparent == value)
+                case "ce_id": #expect(decoded.id == value)
+                case "ce_source": #expect(decoded.source == value)
+                case "ce_time": #expect(decoded.time == Timestamp(rfc3339: value))
+                case "traceparent": #expect(decoded.traceparent == value)
                 case "ce_type", "ce_specversion", "content-type": break
                 default: Issue.record("\(name) is in no example's check")
                 }
@@ -121,7 +121,7 @@ struct TopicsDocumentTests {
             // The event's own key; events of a widget or device use their user's key.
             switch decoded.event.change {
             case .reload, .widget(.placed):
-                #expect(EventEncoder.key(of: decoded.event) == example.key)
+                #expect(decoded.event.partitionKey == example.key)
             default: #expect(example.key == "u42")
             }
             let schema = try #require(example.schema["headers"])
@@ -135,8 +135,8 @@ struct TopicsDocumentTests {
                 }
             }
             // Events of the program's own producers are documented, too.
-            let written = EventEncoder.encode(
-                decoded.event, id: "i", source: "s", time: Timestamp(microseconds: 0), traceparent: "00-a")
+            let written = decoded.event.encode(
+                id: "i", source: "s", time: Timestamp(microseconds: 0), traceparent: "00-a")
             let names = written.headers.map(\.name)
             #expect(names.allSatisfy { schema["properties"]?[$0] != nil }, "\(names)")
         }
@@ -147,13 +147,16 @@ struct TopicsDocumentTests {
         for example in examples(of: TimelineUpdatedEvent.type) {
             let data = try #require(example.payload).encoded
             let event = try TimelineUpdatedEvent(data: data)
-            try expect(event.encode(source: "/freshet/workers"), example)
+            let updated = EncodedEvent(
+                TimelineUpdatedEvent.type, of: event.timeline, revision: event.revision, source: "/freshet/workers",
+                time: event.storedAt, value: event.data)
+            try expect(updated, example)
         }
-        for example in examples(of: TimelineRemovedEvent.type) {
+        for example in examples(of: EncodedEvent.timelineRemoved) {
             let revision = try #require(example.headers.first { $0.name == "freshet-revision" }?.value)
-            let removed = TimelineRemovedEvent.encode(
-                try #require(TimelineID(example.key)), revision: try #require(Int64(revision)),
-                source: "/freshet/workers")
+            let removed = EncodedEvent(
+                EncodedEvent.timelineRemoved, of: try #require(TimelineID(example.key)),
+                revision: try #require(Int64(revision)), source: "/freshet/workers", value: nil)
             try expect(removed, example)
         }
         let decided = try #require(examples(of: TimelineDecidedEvent.type).first)
@@ -200,11 +203,11 @@ struct TopicsDocumentTests {
     func structured() throws {
         let example = try #require(document["components"]?["x-structuredMode"])
         let headers = try Self.headers(example)
-        #expect(headers.map(\.value) == [EventEncoder.structuredContentType])
+        #expect(headers.map(\.value) == [FreshetEvent.structuredContentType])
         let topic = try #require(EventTopic.allCases.first { .string($0.defaultName) == example["topic"] })
         let value = try #require(example["value"]).encoded
         let decoded = try Message(headers.map { ($0.name, Array($0.value.utf8)) }, value).decode(topic).get()
-        #expect(.string(EventEncoder.key(of: decoded.event)) == example["x-key"])
-        #expect(decoded.envelope.id == "structured-1")
+        #expect(.string(decoded.event.partitionKey) == example["x-key"])
+        #expect(decoded.id == "structured-1")
     }
 }

@@ -30,8 +30,8 @@ struct DeliveryPolicyTests {
 
     @Test("A sealed token opens only for its own device, with any remaining key")
     func tokens() throws {
-        let old = DeviceTokenKeys.Key(id: "2026-01", secret: Array(repeating: 1, count: 32))
-        let new = DeviceTokenKeys.Key(id: "2026-11", secret: Array(repeating: 2, count: 32))
+        let old = (id: "2026-01", secret: [UInt8](repeating: 1, count: 32))
+        let new = (id: "2026-11", secret: [UInt8](repeating: 2, count: 32))
         let before = try #require(DeviceTokenKeys([old]))
         let during = try #require(DeviceTokenKeys([new, old]))
         let after = try #require(DeviceTokenKeys([new]))

@@ -169,15 +169,15 @@ struct HabitsTests {
 }
 
 extension Habits {
-    func probability(of key: HabitKey, at time: Timestamp, timeZone: String) -> Prediction {
+    func probability(of key: HabitKey, at time: Timestamp, timeZone: String) -> WidgetPrediction {
         probability(ofAny: [key], at: time, timeZone: timeZone)
     }
 
-    func probability(ofAny keys: [HabitKey], at time: Timestamp, timeZone: String) -> Prediction {
+    func probability(ofAny keys: [HabitKey], at time: Timestamp, timeZone: String) -> WidgetPrediction {
         probability(ofAny: keys, at: HalfHour(at: time, timeZone: timeZone))
     }
 
-    func probability(ofAny keys: [HabitKey], at halfHour: HalfHour) -> Prediction {
-        prediction(ofAny: profiles(of: keys, on: halfHour.day), at: halfHour)
+    func probability(ofAny keys: [HabitKey], at halfHour: HalfHour) -> WidgetPrediction {
+        prediction(ofAny: profiles(of: keys, on: halfHour.day), at: halfHour, from: .distantPast)
     }
 }

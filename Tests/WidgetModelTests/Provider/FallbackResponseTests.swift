@@ -10,9 +10,12 @@ struct FallbackResponseTests {
     private let two = TimelineID(high: 0, low: 2)
     private let three = TimelineID(high: 0, low: 3)
 
-    private func snapshots(_ elements: String, limits: ProviderLimits = .init()) throws -> FallbackResponse {
+    private func snapshots(_ elements: String, maximumBytes: Int = ParsedTimeline.maximumContentBytes) throws
+        -> FallbackResponse
+    {
         try FallbackResponse.snapshots(
-            bytes(#"{"more":[{}],"snapshots":[\#(elements)]}"#), requested: [one, two, three], limits: limits)
+            bytes(#"{"more":[{}],"snapshots":[\#(elements)]}"#), requested: [one, two, three],
+            maximumBytes: maximumBytes)
     }
 
     private func placeholders(_ elements: String) throws -> FallbackResponse {
@@ -20,7 +23,7 @@ struct FallbackResponseTests {
             bytes(#"{"placeholders":[\#(elements)]}"#), requested: [one, two, three])
     }
 
-    private func value(_ text: String) -> ElementOutcome<[UInt8]> { .value(bytes(text)) }
+    private func value(_ text: String) -> Result<[UInt8], ProviderFailure> { .success(bytes(text)) }
 
     private let entry = #"{"date":"2020-06-22T10:00:00Z","content":1}"#
 
@@ -32,11 +35,11 @@ struct FallbackResponseTests {
         let response = try snapshots(#"{"id":"\#(one)","entry":\#(raw)}"#)
         let expected =
             #"{"content":{"a":[],"b":1},"date":"2020-06-22T10:00:00.5Z","relevance":{"score":50},"url":"x:A"}"#
-        #expect(response.outcomes == [value(expected), .missing, .missing])
+        #expect(response.outcomes == [value(expected), .failure(.missing), .failure(.missing)])
         let timeline = try ProviderResponse.parse(
             bytes(#"{"timelines":[{"id":"\#(one)","policy":"never","entries":[\#(raw)]}]}"#),
             requested: [RequestedTimeline(one)])
-        guard case .value(let parsed) = timeline.outcomes[0] else {
+        guard case .success(let parsed) = timeline.outcomes[0] else {
             Issue.record("\(timeline.outcomes)")
             return
         }
@@ -54,7 +57,8 @@ struct FallbackResponseTests {
             ].joined(separator: ","))
         #expect(
             response.outcomes == [
-                .missing, .failed(code: "busy", message: "later please", retryAfter: .seconds(5)), .duplicate,
+                .failure(.missing), .failure(ProviderFailure(.provider, "busy: later please", retryAfter: .seconds(5))),
+                .failure(.duplicate),
             ])
         #expect(response.foreignCount == 2 && response.foreignIDs.last == "nobody")
         #expect(
@@ -84,7 +88,9 @@ struct FallbackResponseTests {
         let good = #"{"id":"\#(two)","entry":\#(entry)}"#
         for bad in [#"{"id":"\#(one)",\#(rest)}"#, #"{\#(rest),"id":"\#(one)"}"#] {
             let response = try snapshots("\(good),\(bad)")
-            #expect(response.outcomes[0] == .invalid(ModelError(message: message, pointer: "/snapshots/1\(pointer)")))
+            #expect(
+                response.outcomes[0]
+                    == .failure(.invalid(ModelError(message: message, pointer: "/snapshots/1\(pointer)"))))
             #expect(response.outcomes[1] == value(#"{"content":1,"date":"2020-06-22T10:00:00Z"}"#))
             #expect(response.unreadable.isEmpty)
         }
@@ -99,34 +105,36 @@ struct FallbackResponseTests {
         #expect(
             response.outcomes == [
                 value(#"{"a":"\u0000","b":1}"#), value(#""text""#),
-                .failed(code: "none", message: "m", retryAfter: nil),
+                .failure(ProviderFailure(.provider, "none: m")),
             ])
         let none = try placeholders(#"{"id":"\#(one)","content":null}"#)
         #expect(
             none.outcomes[0]
-                == .invalid(
-                    ModelError(message: #"required member "content" is missing"#, pointer: "/placeholders/0/content")))
+                == .failure(
+                    .invalid(
+                        ModelError(
+                            message: #"required member "content" is missing"#, pointer: "/placeholders/0/content"))))
     }
 
     @Test func tooLargeContentIsInvalid() throws {
         let large = #"{"date":"2020-06-22T10:00:00Z","content":"\#(String(repeating: "x", count: 200))"}"#
         let response = try snapshots(
             #"{"id":"\#(one)","entry":\#(large)},{"id":"\#(two)","entry":\#(entry)}"#,
-            limits: ProviderLimits(maximumContentBytes: 200))
+            maximumBytes: 200)
         #expect(
             response.outcomes[0]
-                == .invalid(ModelError(message: "more than 200 bytes", pointer: "/snapshots/0/entry")))
-        guard case .value = response.outcomes[1] else {
+                == .failure(.invalid(ModelError(message: "more than 200 bytes", pointer: "/snapshots/0/entry"))))
+        guard case .success = response.outcomes[1] else {
             Issue.record("\(response.outcomes)")
             return
         }
-        func content(_ count: Int) throws -> ElementOutcome<[UInt8]> {
+        func content(_ count: Int) throws -> Result<[UInt8], ProviderFailure> {
             try placeholders(#"{"id":"\#(one)","content":"\#(String(repeating: "x", count: count))"}"#).outcomes[0]
         }
-        #expect(try content(65_534) == .value(Array(#"""#.utf8) + Array(repeating: 120, count: 65_534) + [34]))
+        #expect(try content(65_534) == .success(Array(#"""#.utf8) + Array(repeating: 120, count: 65_534) + [34]))
         #expect(
             try content(65_535)
-                == .invalid(ModelError(message: "more than 65536 bytes", pointer: "/placeholders/0/content")))
+                == .failure(.invalid(ModelError(message: "more than 65536 bytes", pointer: "/placeholders/0/content"))))
     }
 
     @Test(arguments: [
@@ -150,7 +158,7 @@ struct FallbackResponseTests {
                 let response = try? FallbackResponse.snapshots(generator.mutated(bytes(good)), requested: [one, two])
             else { continue }
             whole += 1
-            for case .value(let entry) in response.outcomes {
+            for case .success(let entry) in response.outcomes {
                 // Accepted entries are whole and canonical.
                 guard let value = try? JSONValue.parse(entry), value.canonicalBytes == entry,
                     value["date"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) }) != nil, value["content"] != nil
@@ -175,7 +183,7 @@ struct PlaceholderRequestTests {
 
     @Test func bodyNamesNobody() throws {
         let items = [identity(), identity("K", .systemLarge, "en-AU", "Australia/Sydney")]
-        let body = try JSONValue.parse(PlaceholderRequest.encode(items, kind: "K"))
+        let body = try JSONValue.parse(ProviderEndpoint.encode(placeholders: items, kind: "K"))
         #expect(
             body == [
                 "kind": "K",

@@ -40,24 +40,25 @@ struct ProviderRequestTests {
                 ]
             ),
         ]
-        let items = try cases.map { ProviderRequest.Item(id: id, identity: try identity($0.0, $0.1)) }
-        let body = try JSONValue.parse(ProviderRequest.encode(items))
+        let items = try cases.map { (id: id, identity: try identity($0.0, $0.1)) }
+        let body = try JSONValue.parse(ProviderEndpoint.encode(timelines: items))
         #expect(body == ["requests": .array(cases.map(\.2))])
-        #expect(ProviderRequest.encode([]) == bytes(#"{"requests":[]}"#))
+        #expect(ProviderEndpoint.encode(timelines: []) == bytes(#"{"requests":[]}"#))
     }
 
     @Test("A request has timelines of several kinds")
     func severalKinds() throws {
         let items = try ["Purchases", "DueDate", "Purchases"].enumerated().map { index, kind in
-            ProviderRequest.Item(
+            (
                 id: TimelineID(high: 1, low: UInt64(index)),
                 identity: TimelineIdentity(
                     app: "a", kind: kind, family: nil, configuration: try WidgetConfiguration([:]), locale: nil,
-                    timeZone: nil, user: nil))
+                    timeZone: nil, user: nil)
+            )
         }
         let start = "00000000-0000-0001-0000-00000000000"
         #expect(
-            ProviderRequest.encode(items)
+            ProviderEndpoint.encode(timelines: items)
                 == bytes(
                     #"{"requests":[{"id":"\#(start)0","kind":"Purchases","configuration":{}},"#
                         + #"{"id":"\#(start)1","kind":"DueDate","configuration":{}},"#

@@ -42,7 +42,7 @@ extension ProviderResponseTests {
             return .object(
                 JSONObject(
                     object.members.compactMap { member in
-                        removing(below(member.key), from: member.value).map { .init(key: member.key, value: $0) }
+                        removing(below(member.key), from: member.value).map { (key: member.key, value: $0) }
                     }))
         case .array(let elements):
             return .array(elements.enumerated().compactMap { removing(below(String($0)), from: $1) })
@@ -82,7 +82,7 @@ extension ProviderResponseTests {
             else { continue }
             whole += 1
             for outcome in response.outcomes {
-                guard case .value(let timeline) = outcome else { continue }
+                guard case .success(let timeline) = outcome else { continue }
                 // Accepted timelines are whole and canonical.
                 guard let value = try? JSONValue.parse(timeline.content), value.canonicalBytes == timeline.content,
                     (try? Timeline(stored: timeline.content))?.entries.count == timeline.entryCount

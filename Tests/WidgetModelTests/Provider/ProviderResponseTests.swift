@@ -10,12 +10,13 @@ struct ProviderResponseTests {
     let two = TimelineID(high: 0, low: 2)
 
     func parse(
-        _ text: String, _ requested: [TimelineID]? = nil, limits: ProviderLimits = .init(), volatile: [String] = []
+        _ text: String, _ requested: [TimelineID]? = nil, maximumEntries: Int = ParsedTimeline.maximumEntries,
+        maximumContentBytes: Int = ParsedTimeline.maximumContentBytes, volatile: [String] = []
     ) throws -> ProviderResponse {
-        let volatileFields = VolatileFields(volatile.compactMap { JSONPointer($0) })
+        let volatileFields = volatile.compactMap { JSONPointer($0) }
         return try ProviderResponse.parse(
             bytes(text), requested: (requested ?? [one]).map { RequestedTimeline($0, volatileFields: volatileFields) },
-            limits: limits)
+            maximumEntries: maximumEntries, maximumContentBytes: maximumContentBytes)
     }
 
     func wrapped(_ element: String) -> String { #"{"timelines":[\#(element)]}"# }
@@ -25,7 +26,7 @@ struct ProviderResponseTests {
     }
 
     func accepted(_ response: ProviderResponse, _ index: Int = 0) -> ParsedTimeline? {
-        guard case .value(let timeline) = response.outcomes[index] else { return nil }
+        guard case .success(let timeline) = response.outcomes[index] else { return nil }
         return timeline
     }
 
@@ -96,10 +97,12 @@ struct ProviderResponseTests {
                     #"{"id":"not-a-uuid\u0007","policy":"atEnd","entries":[\#(entry)]}"#,
                     #"{"policy":"atEnd","entries":[\#(entry)]}"#,
                 ].joined(separator: ",")), [one, two, three, four])
-        #expect(response.outcomes[0] == .missing)
-        #expect(response.outcomes[1] == .failed(code: "busy", message: "later please", retryAfter: .milliseconds(1500)))
+        #expect(response.outcomes[0] == .failure(.missing))
+        #expect(
+            response.outcomes[1]
+                == .failure(ProviderFailure(.provider, "busy: later please", retryAfter: .milliseconds(1500))))
         #expect(accepted(response, 2)?.policy == .never)
-        #expect(response.outcomes[3] == .duplicate)
+        #expect(response.outcomes[3] == .failure(.duplicate))
         #expect(response.foreignCount == 2)
         #expect(response.foreignIDs.first == "00000000-0000-0009-0000-000000000009")
         #expect(response.foreignIDs.last?.hasPrefix("not-a-uuid") == true)
@@ -195,7 +198,7 @@ struct ProviderResponseTests {
                 let index = text.hasPrefix(bad) ? 0 : 1
                 #expect(
                     response.outcomes[0]
-                        == .invalid(ModelError(message: message, pointer: "/timelines/\(index)\(pointer)")))
+                        == .failure(.invalid(ModelError(message: message, pointer: "/timelines/\(index)\(pointer)"))))
                 #expect(accepted(response, 1)?.entryCount == 1)
                 #expect(response.unreadable.isEmpty)
             }
@@ -224,31 +227,32 @@ struct ProviderResponseTests {
 
     @Test func emptyAnswers() throws {
         let response = try parse(#"{"timelines":[],"more":{"a":1}}"#, [one, two])
-        #expect(response.outcomes == [.missing, .missing])
+        #expect(response.outcomes == [.failure(.missing), .failure(.missing)])
         #expect(try parse(#"{"timelines":[]}"#, []).outcomes.isEmpty)
     }
 
     @Test func limits() throws {
-        let limits = ProviderLimits(maximumEntries: 3, maximumContentBytes: 400)
-        func answer(_ entries: [String]) throws -> ElementOutcome<ParsedTimeline> {
+        func answer(_ entries: [String]) throws -> Result<ParsedTimeline, ProviderFailure> {
             let list = entries.joined(separator: ",")
-            return try parse(wrapped(element(#""policy":"atEnd","entries":[\#(list)]"#)), limits: limits).outcomes[0]
+            return try parse(
+                wrapped(element(#""policy":"atEnd","entries":[\#(list)]"#)), maximumEntries: 3, maximumContentBytes: 400
+            ).outcomes[0]
         }
-        guard case .value = try answer([entry, entry, entry]) else {
+        guard case .success = try answer([entry, entry, entry]) else {
             Issue.record("three elements must be refused")
             return
         }
         #expect(
             try answer([entry, entry, entry, entry])
-                == .invalid(ModelError(message: "more than 3 entries", pointer: "/timelines/0/entries")))
+                == .failure(.invalid(ModelError(message: "more than 3 entries", pointer: "/timelines/0/entries"))))
         let large = #"{"date":"2020-06-22T10:00:00Z","content":"\#(String(repeating: "x", count: 500))"}"#
         #expect(
             try answer([large])
-                == .invalid(ModelError(message: "more than 400 bytes", pointer: "/timelines/0/entries")))
+                == .failure(.invalid(ModelError(message: "more than 400 bytes", pointer: "/timelines/0/entries"))))
         let retry = #""error":{"code":"a","message":"b","retryAfter":1e300}"#
         #expect(
             try parse(wrapped(element(retry))).outcomes[0]
-                == .failed(code: "a", message: "b", retryAfter: .seconds(86_400)))
+                == .failure(ProviderFailure(.provider, "a: b", retryAfter: .seconds(86_400))))
         let many = (0..<100).map {
             element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 5, low: $0))
         }
@@ -277,7 +281,7 @@ struct ProviderResponseTests {
     func severalKinds() throws {
         let three = TimelineID(high: 0, low: 3)
         let requested = zip([one, two, three], [["/at"], ["/list/0"], []]).map { id, pointers in
-            RequestedTimeline(id, volatileFields: VolatileFields(pointers.compactMap { JSONPointer($0) }))
+            RequestedTimeline(id, volatileFields: pointers.compactMap { JSONPointer($0) })
         }
         func hashes(at: Int, first: Int, idLast: Bool) throws -> [ContentHash] {
             let rest =
@@ -307,10 +311,10 @@ struct ProviderResponseTests {
         let foreign = element(#""policy":"atEnd","entries":[\#(entry)]"#, id: TimelineID(high: 9, low: 9))
         let once = try parse(wrapped("\(foreign),\(good)"), [two, one, one])
         #expect(accepted(once, 1)?.policy == .atEnd)
-        #expect(once.outcomes[0] == .missing && once.outcomes[2] == .missing)
+        #expect(once.outcomes[0] == .failure(.missing) && once.outcomes[2] == .failure(.missing))
         #expect(once.foreignCount == 1)
         let twice = try parse(wrapped("\(good),\(good)"), [two, one, one])
-        #expect(twice.outcomes == [.missing, .duplicate, .missing])
+        #expect(twice.outcomes == [.failure(.missing), .failure(.duplicate), .failure(.missing)])
         #expect(twice.foreignCount == 0)
     }
 }

@@ -14,11 +14,11 @@ struct ShownTimelineTests {
     private func parsed(_ entries: [(Int, String)], volatile: [String] = []) throws -> ParsedTimeline {
         let id = TimelineID(high: 1, low: 2)
         let list = entries.map { #"{"date":"\#((now + .seconds($0)).rfc3339)",\#($1)}"# }.joined(separator: ",")
-        let fields = VolatileFields(volatile.compactMap { JSONPointer($0) })
+        let fields = volatile.compactMap { JSONPointer($0) }
         let response = try ProviderResponse.parse(
             bytes(#"{"timelines":[{"id":"\#(id)","policy":"atEnd","entries":[\#(list)]}]}"#),
             requested: [RequestedTimeline(id, volatileFields: fields)])
-        guard case .value(let timeline) = response.outcomes[0] else { throw Unexpected() }
+        guard case .success(let timeline) = response.outcomes[0] else { throw Unexpected() }
         return timeline
     }
 

@@ -323,10 +323,8 @@ extension WidgetPrediction {
     /// A prediction of a habit of weekdays.
     init(from: Timestamp, probability: Double) {
         self.init(
-            from: from,
-            habit: Habits.Prediction(
-                probability: probability, viewed: 7, days: 10, dayName: "weekdays",
-                halfHour: HalfHour(at: from, timeZone: "UTC")))
+            from: from, probability: probability, viewed: 7, days: 10, dayName: "weekdays",
+            halfHour: HalfHour(at: from, timeZone: "UTC"))
     }
 }
 

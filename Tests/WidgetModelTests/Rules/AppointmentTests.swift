@@ -126,15 +126,15 @@ struct AppointmentTests {
 
     @Test("A list is at most a day and five minutes ahead, and nearer times are kept")
     func horizon() {
-        #expect(Appointment.time(of: nil, at: now) == nil)
+        #expect(TimelineState.appointment(for: nil, at: now) == nil)
         for microseconds in stride(from: Int64(0), through: 172_800_000_000, by: 1_234_567_891) {
             let next = now + .microseconds(microseconds)
-            let time = Appointment.time(of: next, at: now) ?? .distantFuture
+            let time = TimelineState.appointment(for: next, at: now) ?? .distantFuture
             #expect(time <= next && time <= now + .days(1) + .minutes(5))
             if next <= now + .days(1) { #expect(time == next) }
             if time < next { #expect(time >= now + .days(1) && time.microseconds % (1 << 28) == 0) }
         }
-        #expect(Appointment.time(of: .distantFuture, at: now) ?? .distantFuture < now + .days(2))
+        #expect(TimelineState.appointment(for: .distantFuture, at: now) ?? .distantFuture < now + .days(2))
     }
 
     // MARK: Decide
@@ -143,30 +143,30 @@ struct AppointmentTests {
 
     private func decide(
         _ state: TimelineState, _ kind: KindGenerations = KindGenerations(), facts: ReloadState? = nil,
-        via: LookVia = .appointment, isRetired: Bool = false
+        sweep: Int64? = nil, isRetired: Bool = false
     ) -> LookOutcome {
         let known = ReloadState(need: .policy, renderedAt: now - .days(1), views: .often)
-        return rules.decide(state, kind, facts: facts ?? known, via: via, isRetired: isRetired, at: now)
+        return rules.decide(state, kind, facts: facts ?? known, sweep: sweep, isRetired: isRetired, at: now)
     }
 
     @Test("A look before the row's next look, or by a sweep of a rendered generation, finds nothing")
     func decisions() {
         for (base, kind) in Self.requests {
             for retry in Self.times {
-                for via in [LookVia.appointment, .sweep(generation: 1), .sweep(generation: 2)] {
+                for sweep in [nil, 1, 2] as [Int64?] {
                     var state = base
                     state.retryAt = retry
                     let next = state.nextLook(kind, at: now)
                     var isMeant = next.map { $0 <= now } ?? false
-                    if case .sweep(let generation) = via {
-                        isMeant = isMeant && state.generation < generation && kind.isAhead(of: state.generation)
+                    if let sweep {
+                        isMeant = isMeant && state.generation < sweep && kind.isAhead(of: state.generation)
                     }
-                    let outcome = decide(state, kind, via: via)
+                    let outcome = decide(state, kind, sweep: sweep)
                     if case .fetch = outcome { #expect(isMeant) } else { #expect(outcome == .nothing && !isMeant) }
-                    #expect(decide(state, kind, via: via, isRetired: true) == .nothing)
+                    #expect(decide(state, kind, sweep: sweep, isRetired: true) == .nothing)
                     state.isOrphaned = true
-                    #expect(decide(state, kind, via: via) == .collect)
-                    #expect(decide(state, kind, via: via, isRetired: true) == .collect)
+                    #expect(decide(state, kind, sweep: sweep) == .collect)
+                    #expect(decide(state, kind, sweep: sweep, isRetired: true) == .collect)
                 }
             }
         }

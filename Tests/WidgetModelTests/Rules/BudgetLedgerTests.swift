@@ -79,7 +79,7 @@ struct BudgetLedgerTests {
         let end = start + .days(30)
         while now < end {
             switch rules.plan(state, at: now) {
-            case .reload(_, let ledger):
+            case .fetch(_, let ledger):
                 if let last = reloads.last, now - last > longest {
                     Issue.record("\(now - last) after the previous reload at \(last)")
                     return
@@ -93,7 +93,7 @@ struct BudgetLedgerTests {
                     return
                 }
                 now = time
-            case .sleep:
+            case .sleep, .collect, .nothing:
                 Issue.record("must not sleep")
                 return
             }

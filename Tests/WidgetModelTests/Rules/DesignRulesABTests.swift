@@ -23,13 +23,14 @@ struct DesignPartATests {
 
     @Test("An app has many kinds, each with a name")
     func manyKinds() throws {
-        let app = try AppDefinition.validate(manifest: [
+        let manifest: JSONValue = [
             "app": "com.example.stocks", "provider": ["url": "http://provider"],
             "kinds": .array(
                 ["Stocks overview", "Stocks detail"].map {
                     ["name": .string($0), "placeholder": [:]]
                 }),
-        ]).get()
+        ]
+        let app = try #require(AppDefinition.validate(manifest: manifest).definition)
         #expect(app.kinds.map(\.name) == ["Stocks overview", "Stocks detail"])
         let ids = try app.kinds.map { $0.identity(of: try placement("w", $0.name)).id }
         #expect(ids[0] != ids[1])
@@ -59,7 +60,7 @@ struct DesignPartATests {
     func families() throws {
         #expect(kind("Hero").families == WidgetFamily.allCases)
         let json: JSONValue = ["name": "Hero", "providerURL": "http://provider", "placeholder": [:]]
-        #expect(try KindDefinition.validate(json).get().families == WidgetFamily.allCases)
+        #expect(try #require(KindDefinition.validate(json).definition).families == WidgetFamily.allCases)
         #expect(kind("Hero", families: [.systemSmall]).families == [.systemSmall])
     }
 
@@ -77,11 +78,8 @@ struct DesignPartATests {
     @Test("A placeholder is required and is the same for all users")
     func placeholder() throws {
         let json: JSONValue = ["name": "Hero", "providerURL": "http://provider"]
-        guard case .failure(let errors) = KindDefinition.validate(json) else {
-            Issue.record("accepted without a placeholder")
-            return
-        }
-        #expect(errors.errors.map(\.pointer) == ["/placeholder"])
+        let errors = KindDefinition.validate(json).errors
+        #expect(errors.map(\.pointer) == ["/placeholder"])
     }
 
     @Test("A kind has a display name, a description and named colours")
@@ -90,7 +88,7 @@ struct DesignPartATests {
             "name": "Hero", "providerURL": "http://provider", "placeholder": [:], "displayName": "Ranger detail",
             "description": "See your favourite ranger.", "accentColor": "AccentColor", "backgroundColor": "Night",
         ]
-        let kind = try KindDefinition.validate(json).get()
+        let kind = try #require(KindDefinition.validate(json).definition)
         #expect(kind.displayName == "Ranger detail" && kind.description == "See your favourite ranger.")
         #expect(kind.accentColor == "AccentColor" && kind.backgroundColor == "Night")
         #expect(try KindDefinition(json: kind.json()) == kind)
@@ -112,7 +110,7 @@ struct DesignPartATests {
             bytes(#"{"timelines":[\#(elements.joined(separator: ","))]}"#), requested: ids.map { RequestedTimeline($0) }
         )
         for (outcome, hero) in zip(response.outcomes, heroes) {
-            guard case .value(let parsed) = outcome else {
+            guard case .success(let parsed) = outcome else {
                 Issue.record("\(outcome)")
                 continue
             }
@@ -132,7 +130,7 @@ struct DesignPartBTests {
         let text =
             #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[\#(entries.joined(separator: ","))]}]}"#
         let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
-        guard case .value(let parsed) = response.outcomes[0] else {
+        guard case .success(let parsed) = response.outcomes[0] else {
             throw ModelError(message: "\(response.outcomes[0])")
         }
         return (parsed, try Timeline(stored: parsed.content))

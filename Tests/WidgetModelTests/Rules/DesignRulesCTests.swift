@@ -93,7 +93,7 @@ struct DesignPartCTests {
         #expect(rules.plan(pushed, at: now + .seconds(1)).reloadRule == nil)
         let moved = ReloadState(need: .free, renderedAt: now, ledger: ledger, views: .often)
         #expect(
-            rules.plan(moved, at: now + .seconds(1)) == .reload(rule: .free, ledger: ledger), "no token, no spacing")
+            rules.plan(moved, at: now + .seconds(1)) == .fetch(rule: .free, ledger: ledger), "no token, no spacing")
     }
 
     @Test("A push within the budget waits only for the spacing")
@@ -226,7 +226,7 @@ struct DesignPartCTests {
         let ledger = spent(70, at: now)
         for need in [ReloadNeed.budgeted, .policy] {
             let state = ReloadState(need: need, renderedAt: now, ledger: ledger, views: .often)
-            #expect(rules.plan(state, at: now) == .reload(rule: .developerMode, ledger: ledger))
+            #expect(rules.plan(state, at: now) == .fetch(rule: .developerMode, ledger: ledger))
         }
         #expect(rules.eligible(ReloadState(need: .budgeted, renderedAt: now, ledger: ledger), from: now).time == now)
         // A policy that is always in the past still does not cause a loop.
@@ -258,7 +258,7 @@ struct DesignPartHTests {
                 #"{"timelines":[{"id":"\#(id)","policy":\#(policy),"entries":[{"date":"2020-06-22T10:00:00Z","#
                 + #""content":\#(content)}]}]}"#
             let response = try ProviderResponse.parse(bytes(text), requested: [RequestedTimeline(id)])
-            guard case .value(let parsed) = response.outcomes[0] else { return nil }
+            guard case .success(let parsed) = response.outcomes[0] else { return nil }
             return parsed.hash
         }
         let first = try #require(try hash(#"{"after":"2020-06-22T11:00:00Z"}"#, content: #"{"sky":"blue"}"#))
@@ -324,7 +324,7 @@ private struct SimpleRow {
     }
 
     func isFetched(_ rules: ReloadRules, at time: Timestamp) -> Bool {
-        if case .fetch = rules.decide(state, kind, facts: facts, via: .appointment, at: time) { true } else { false }
+        if case .fetch = rules.decide(state, kind, facts: facts, sweep: nil, at: time) { true } else { false }
     }
 
     /// Stores a fetched timeline.
@@ -333,7 +333,7 @@ private struct SimpleRow {
     mutating func store(
         _ rules: ReloadRules, serving captured: Int64? = nil, policy: ReloadPolicy = .never, at now: Timestamp
     ) {
-        if case .fetch(_, let ledger) = rules.decide(state, kind, facts: facts, via: .appointment, at: now) {
+        if case .fetch(_, let ledger) = rules.decide(state, kind, facts: facts, sweep: nil, at: now) {
             facts.ledger = ledger
         }
         let next = rules.next(

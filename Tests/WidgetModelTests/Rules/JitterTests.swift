@@ -9,13 +9,13 @@ struct JitterTests {
     private let now = time("2020-06-22T10:00:00Z")
 
     /// Returns the jitter of a reload that is due after an interval.
-    private func delay(_ schedule: ReloadSchedule, _ interval: Duration, _ timeline: TimelineID = .latest) -> Duration {
-        schedule.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
+    private func delay(_ rules: ReloadRules, _ interval: Duration, _ timeline: TimelineID = .latest) -> Duration {
+        rules.jittered(now + interval, from: now, timeline: timeline) - (now + interval)
     }
 
     @Test("Jitter only delays, by at most a tenth of the interval and the tolerance")
     func limits() {
-        let schedule = ReloadSchedule(minimumSpacing: .seconds(300))
+        let schedule = ReloadRules(minimumSpacing: .seconds(300))
         for (interval, limit) in [(1_000, 100), (10, 1), (86_400, 300), (3_000, 300), (30_000_000, 300)] {
             let late = delay(schedule, .seconds(interval))
             #expect(late >= .seconds(limit) / 2 && late <= .seconds(limit))
@@ -25,7 +25,7 @@ struct JitterTests {
         #expect(schedule.gridded(.distantFuture, from: now) == .distantFuture)
         #expect(schedule.gridded(.distantPast, from: now) == .distantPast)
         for tolerance in [Duration.zero, .seconds(-1)] {
-            let exact = ReloadSchedule(minimumSpacing: .zero, tolerance: tolerance)
+            let exact = ReloadRules(minimumSpacing: .zero, tolerance: tolerance)
             #expect(delay(exact, .days(1)) == .zero)
             #expect(exact.gridded(now + .days(1), from: now) == now + .days(1))
         }
@@ -37,7 +37,7 @@ struct JitterTests {
         for _ in 0..<5000 {
             let tolerance = Duration.microseconds(Int64.random(in: 0...7_200_000_000, using: &random))
             let interval = Duration.microseconds(Int64.random(in: -1_000_000...200_000_000_000, using: &random))
-            let schedule = ReloadSchedule(minimumSpacing: .zero, tolerance: tolerance)
+            let schedule = ReloadRules(minimumSpacing: .zero, tolerance: tolerance)
             let id = TimelineID(high: random.next(), low: random.next())
             let jitter = delay(schedule, interval, id)
             let grid = schedule.gridded(now + interval, from: now) - (now + interval)

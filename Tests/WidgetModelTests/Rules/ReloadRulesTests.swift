@@ -109,8 +109,10 @@ struct ReloadRulesTests {
             reloadTolerance: .seconds(7))
         let rules = ReloadRules(kind, developerMode: true)
         #expect(
-            rules.schedule == ReloadSchedule(minimumSpacing: .seconds(60), developerMode: true, tolerance: .seconds(7)))
-        #expect(rules.budget == DailyBudget(minimum: 2, maximum: 3) && rules.dormantAfter == .days(1) && rules.isShared)
+            rules
+                == ReloadRules(
+                    minimumSpacing: .seconds(60), developerMode: true, tolerance: .seconds(7),
+                    budget: DailyBudget(minimum: 2, maximum: 3), dormantAfter: .days(1), isShared: true))
         #expect(
             ReloadRules(KindDefinition(name: "k", providerURL: "http://p", placeholder: nil), developerMode: false)
                 == .test())
@@ -135,7 +137,7 @@ struct ReloadRulesTests {
         // A provider whose policy is always in the past causes no loop, even with neither spacing nor budget.
         let free = ReloadRules.test(spacing: .zero, developerMode: true)
         #expect(free.due(.atEnd, lastEntry: now - .days(1), renderedAt: now) == now + .seconds(1))
-        #expect(ReloadSchedule(minimumSpacing: .seconds(-5)).eligible(after: now) == now)
+        #expect(ReloadRules(minimumSpacing: .seconds(-5)).spaced(after: now) == now)
     }
 
     @Test("Free reasons wait for the spacing of shared kinds only, and not in developer mode")
@@ -185,7 +187,7 @@ struct ReloadRulesTests {
             #expect(rules.plan(state, at: time).reloadRule != nil)
             // One more if the learning period ends in between.
             #expect(waits <= 2)
-            let longest = max(rules.schedule.spacing, BudgetLedger.pace(of: rules.reloadsADay(state, at: time)))
+            let longest = max(rules.spacing, BudgetLedger.pace(of: rules.reloadsADay(state, at: time)))
             #expect(time - asked <= longest)
         }
     }

@@ -14,14 +14,13 @@ extension ReloadRules {
         isShared: Bool = false
     ) -> ReloadRules {
         ReloadRules(
-            schedule: ReloadSchedule(minimumSpacing: spacing, developerMode: developerMode), budget: budget,
-            isShared: isShared)
+            minimumSpacing: spacing, developerMode: developerMode, budget: budget, isShared: isShared)
     }
 
     /// Returns the rules without jitter and grid, so that other effects are visible.
     var exact: ReloadRules {
         var rules = self
-        rules.schedule.tolerance = .zero
+        rules.tolerance = .zero
         return rules
     }
 
@@ -50,14 +49,14 @@ extension ViewStatistics {
     static let never = ViewStatistics()
 }
 
-extension ReloadPlan {
+extension LookOutcome {
     /// The rule of a reload; nil for other decisions.
     var reloadRule: ReloadRule? {
-        if case .reload(let rule, _) = self { rule } else { nil }
+        if case .fetch(let rule, _) = self { rule } else { nil }
     }
 
     var ledger: BudgetLedger? {
-        if case .reload(_, let ledger) = self { ledger } else { nil }
+        if case .fetch(_, let ledger) = self { ledger } else { nil }
     }
 }
 

@@ -95,9 +95,9 @@ struct ListTests {
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
             let lists = try await store.claim(.interactive)
             #expect(lists.count == 2)
-            let mine = PostgresUUID(high: 1, low: 1)
+            let mine: UInt128 = 1
             #expect(try await store.pool.query(.registerWorker(mine)) == [false])
-            #expect(try await store.pool.query(.registerWorker(PostgresUUID(high: 2, low: 2))) == [true])
+            #expect(try await store.pool.query(.registerWorker(2)) == [true])
             #expect(try await store.end(lists[0], isCompared: false) == .uncompared)
             try await store.sql(
                 """

@@ -71,7 +71,7 @@ struct NextLookTests {
             var distinct = Set<ReloadLane>()
             for row in rows {
                 let next = row.state.nextLook(row.kind, at: row.now)
-                let expected = Appointment.time(of: next, at: row.now)
+                let expected = TimelineState.appointment(for: next, at: row.now)
                 #expect(row.next == expected ?? .distantFuture, "\(row)")
                 guard next != nil else { continue }
                 let lane = row.state.nextLane(row.kind, reason: row.reason)

@@ -237,7 +237,7 @@ struct ReadExplanationTests {
             try await store.place([.test("w1"), .test("w2", kind: "Weather")])
             let widget = try #require(try await read("w1", store))
             let rules = try #require(widget.explanation?.rules)
-            #expect(widget.isDeveloperMode && rules.schedule.minimumSpacing == .seconds(1_234))
+            #expect(widget.isDeveloperMode && rules.minimumSpacing == .seconds(1_234))
             #expect(rules.budget == DailyBudget(minimum: 3, maximum: 5) && !rules.isShared)
             #expect(try await read("w2", store)?.explanation?.rules.isShared == true)
         }

@@ -178,7 +178,7 @@ struct MarkTests {
             #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2)
             #expect(handed.lane == .push && handed.events == 1)
             let token = try #require(try await store.pool.query(.nextToken()).first)
-            let claim = try #require(Claim([handed], token: token))
+            let claim = try #require(Claim([handed].compactMap(\.claimed), token: token))
             let list = claim.lists[0]
             #expect(token > list.lease && !list.wasLeasedBefore)
             // No other worker claims the list; it is stored and ended like any other.

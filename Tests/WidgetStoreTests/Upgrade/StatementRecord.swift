@@ -39,7 +39,7 @@ struct StatementRecord: Sendable {
     /// Statements of this build.
     static var current: StatementRecord {
         StatementRecord(
-            level: StoreMigrations.all.count,
+            level: PostgresMigration.all.count,
             statements: StatementTests.all.map { (name: String(describing: $0), sql: $0.sql) }.sorted {
                 $0.name < $1.name
             })

@@ -10,7 +10,7 @@ import WidgetStore
 struct UpgradeTests {
     /// Lowest level that a binary must know to use this build's schema.
     private static var leastKnown: Int {
-        StoreMigrations.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
+        PostgresMigration.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
     }
 
     @Test("Statements of earlier releases work at the newest migration")
@@ -22,7 +22,7 @@ struct UpgradeTests {
         let records = try StatementRecord.all().filter { $0.level >= Self.leastKnown } + [.current]
         try await withStore { store in
             for record in records {
-                #expect(record.level <= StoreMigrations.all.count)
+                #expect(record.level <= PostgresMigration.all.count)
                 #expect(record.statements.count > 50)
                 for statement in record.statements {
                     do {
@@ -54,8 +54,8 @@ struct UpgradeTests {
 
     @Test("Each migration only adds, or names the release that does without the removed parts")
     func migrationsOnlyAdd() throws {
-        let released = try StatementRecord.all().first?.level ?? StoreMigrations.all.count
-        for migration in StoreMigrations.all where migration.version > released {
+        let released = try StatementRecord.all().first?.level ?? PostgresMigration.all.count
+        for migration in PostgresMigration.all where migration.version > released {
             let least = PostgresMigration.leastKnown(by: migration.name, version: migration.version)
             // The release before this migration does not know it and must continue to run.
             #expect(least < migration.version, "\(migration.name): no binary could run while it is applied")
@@ -79,7 +79,7 @@ struct UpgradeTests {
 
     @Test("The newest binary reports missing migrations until they are applied")
     func levelBefore() async throws {
-        let all = StoreMigrations.all
+        let all = PostgresMigration.all
         try await withDatabase { database in
             _ = try await PostgresMigrator(migrations: Array(all.dropLast())).apply(on: database.pool)
             let newest = PostgresMigrator(migrations: all)
@@ -93,7 +93,7 @@ struct UpgradeTests {
 
     @Test("A database of the previous release, with rows, can be migrated")
     func rowsOfBefore() async throws {
-        let all = StoreMigrations.all
+        let all = PostgresMigration.all
         let released = try StatementRecord.all().first?.level ?? all.count - 1
         try await withDatabase { database in
             _ = try await PostgresMigrator(migrations: Array(all.prefix(released))).apply(on: database.pool)

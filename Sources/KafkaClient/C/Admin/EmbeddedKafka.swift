@@ -54,7 +54,7 @@ package final class EmbeddedKafka: Sendable {
         }
         bootstrapServers = unsafe String(cString: rd_kafka_mock_cluster_bootstraps(cluster))
         parts = unsafe Mutex(Parts(client: client, cluster: cluster))
-        ListenerOptions.sendAtOnce(ports: Set(ports))
+        Self.sendAtOnce(ports: Set(ports))
     }
 
     deinit { close() }
@@ -110,7 +110,7 @@ package final class EmbeddedKafka: Sendable {
             let wasStopped = reserved.withLock { $0.keys.contains(id) }
             guard !wasStopped || reserve(id) else { return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE }
             let response = unsafe rd_kafka_mock_broker_set_up(cluster, id)
-            ListenerOptions.sendAtOnce(ports: Set(port(of: id).map { [$0] } ?? []))
+            Self.sendAtOnce(ports: Set(port(of: id).map { [$0] } ?? []))
             return response
         }
     }
@@ -203,7 +203,7 @@ package final class EmbeddedKafka: Sendable {
 }
 
 /// Options of listeners that librdkafka opens without giving access to them.
-enum ListenerOptions {
+extension EmbeddedKafka {
     /// Sets `TCP_NODELAY` on this process's listeners at these ports, from which accepted sockets inherit it.
     ///
     /// Without it, Nagle's algorithm delays a response of the embedded broker until the client acknowledges the
@@ -218,7 +218,7 @@ enum ListenerOptions {
 
     /// The listeners of this process that are bound to the ports.
     static func listeners(at ports: Set<UInt16>) -> [Int32] {
-        descriptors().filter { port(of: $0).map(ports.contains) ?? false }
+        descriptors().filter { listeningPort(of: $0).map(ports.contains) ?? false }
     }
 
     /// Open descriptors of this process.
@@ -237,7 +237,7 @@ enum ListenerOptions {
     }
 
     /// Port of a listener; nil for any other descriptor.
-    private static func port(of descriptor: Int32) -> UInt16? {
+    private static func listeningPort(of descriptor: Int32) -> UInt16? {
         var isListener: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
         guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &isListener, &size) == 0, isListener != 0 else {
@@ -283,4 +283,14 @@ final class PortReservation: Sendable {
     }
 
     deinit { close(descriptor) }
+}
+
+/// Kafka requests into which tests inject errors, by API key.
+package enum KafkaRequestKind: Int16, Sendable {
+    case produce = 0
+    case fetch = 1
+    case listOffsets = 2
+    case metadata = 3
+    case offsetCommit = 8
+    case findCoordinator = 10
 }

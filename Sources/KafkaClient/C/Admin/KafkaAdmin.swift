@@ -13,39 +13,45 @@ package struct KafkaAdmin: Sendable {
         (self.configuration, self.timeout, self.logger) = (configuration, timeout, logger)
     }
 
-    /// Creates missing topics and returns the outcomes by name.
-    /// - Throws: an error if the cluster did not answer. Errors of single topics are outcomes.
+    /// Creates topics.
+    ///
+    /// - Returns: the errors of the topics that were not created; `topicAlreadyExists` for one that existed before, whose
+    ///   partitions and configuration may differ.
+    /// - Throws: an error if the cluster did not answer.
     package func createTopics(
         _ topics: [KafkaTopicSpecification]
-    ) async throws(KafkaError) -> [String: KafkaTopicOutcome] {
+    ) async throws(KafkaError) -> [String: KafkaError] {
         guard !topics.isEmpty else { return [:] }
         return try await perform("create topics") { client throws(KafkaError) in
-            var outcomes: [String: KafkaTopicOutcome] = [:]
+            var errors: [String: KafkaError] = [:]
             var requests: [OpaquePointer?] = unsafe []
             defer { for index in unsafe requests.indices { unsafe rd_kafka_NewTopic_destroy(requests[index]) } }
             for topic in topics {
                 do throws(KafkaError) {
                     unsafe requests.append(try client.request(for: topic))
                 } catch {
-                    outcomes[topic.name] = .failed(error)
+                    errors[topic.name] = error
                 }
             }
-            guard unsafe !requests.isEmpty else { return outcomes }
-
-            let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_CREATETOPICS) { options, queue in
+            guard unsafe !requests.isEmpty else { return errors }
+            let results = unsafe try client.perform(RD_KAFKA_ADMIN_OP_CREATETOPICS) { options, queue in
                 unsafe rd_kafka_CreateTopics(client.handle.pointer, &requests, requests.count, options, queue)
+            } reading: { event in
+                unsafe client.topicResults {
+                    unsafe rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), $0)
+                }
             }
-            let results = unsafe client.topicResults {
-                unsafe rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event.pointer), $0)
-            }
-            for (name, error) in results {
-                guard let error else {
-                    outcomes[name] = .created
+            let reported = Dictionary(results) { $1 }
+            for topic in topics where errors[topic.name] == nil {
+                guard let error = reported[topic.name] else {
+                    errors[topic.name] = KafkaError(
+                        RD_KAFKA_RESP_ERR__FAIL, message: "the brokers did not report an outcome",
+                        context: client.context(topic.name))
                     continue
                 }
-                outcomes[name] = error.code == .topicAlreadyExists ? .alreadyExists : .failed(error)
+                errors[topic.name] = error
             }
-            return outcomes
+            return errors
         }
     }
 
@@ -61,12 +67,12 @@ package struct KafkaAdmin: Sendable {
             }
             defer { unsafe rd_kafka_NewPartitions_destroy(request) }
             var requests: [OpaquePointer?] = unsafe [request]
-            let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_CREATEPARTITIONS, topic) { options, queue in
+            let results = unsafe try client.perform(RD_KAFKA_ADMIN_OP_CREATEPARTITIONS, topic) { options, queue in
                 unsafe rd_kafka_CreatePartitions(client.handle.pointer, &requests, requests.count, options, queue)
-            }
-            let results = unsafe client.topicResults {
-                unsafe rd_kafka_CreatePartitions_result_topics(
-                    rd_kafka_event_CreatePartitions_result(event.pointer), $0)
+            } reading: { event in
+                unsafe client.topicResults {
+                    unsafe rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(event), $0)
+                }
             }
             for (_, error) in results { if let error { throw error } }
         }
@@ -78,11 +84,12 @@ package struct KafkaAdmin: Sendable {
         return try await perform("delete topics") { client throws(KafkaError) in
             var requests: [OpaquePointer?] = unsafe names.map { unsafe rd_kafka_DeleteTopic_new($0) }
             defer { for index in unsafe requests.indices { unsafe rd_kafka_DeleteTopic_destroy(requests[index]) } }
-            let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DELETETOPICS) { options, queue in
+            let results = unsafe try client.perform(RD_KAFKA_ADMIN_OP_DELETETOPICS) { options, queue in
                 unsafe rd_kafka_DeleteTopics(client.handle.pointer, &requests, requests.count, options, queue)
-            }
-            let results = unsafe client.topicResults {
-                unsafe rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(event.pointer), $0)
+            } reading: { event in
+                unsafe client.topicResults {
+                    unsafe rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(event), $0)
+                }
             }
             return Dictionary(results) { $1 }
         }
@@ -111,17 +118,17 @@ package struct KafkaAdmin: Sendable {
         }
     }
 
-    /// Bounds of a partition's log.
-    package func bounds(of partition: TopicPartition) async throws(KafkaError) -> KafkaLogBounds {
+    /// Bounds of a partition's log: the offset of the oldest message, and the one that the next message will have.
+    package func bounds(of partition: TopicPartition) async throws(KafkaError) -> Range<Int64> {
         try await perform("ask for the bounds of a log") { client throws(KafkaError) in
             try client.bounds(of: partition)
         }
     }
 
     /// Bounds of the logs of several partitions, over one connection.
-    package func bounds(of partitions: [TopicPartition]) async throws(KafkaError) -> [TopicPartition: KafkaLogBounds] {
+    package func bounds(of partitions: [TopicPartition]) async throws(KafkaError) -> [TopicPartition: Range<Int64>] {
         try await perform("ask for the bounds of logs") { client throws(KafkaError) in
-            var bounds: [TopicPartition: KafkaLogBounds] = [:]
+            var bounds: [TopicPartition: Range<Int64>] = [:]
             for partition in partitions { bounds[partition] = try client.bounds(of: partition) }
             return bounds
         }
@@ -143,28 +150,11 @@ package struct KafkaAdmin: Sendable {
         try await perform("describe configuration") { client throws(KafkaError) in
             var requests: [OpaquePointer?] = unsafe [rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name)]
             defer { for index in unsafe requests.indices { unsafe rd_kafka_ConfigResource_destroy(requests[index]) } }
-            let event = unsafe try AdminEvent(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, name) { options, queue in
+            return unsafe try client.perform(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, name) { options, queue in
                 unsafe rd_kafka_DescribeConfigs(client.handle.pointer, &requests, requests.count, options, queue)
+            } reading: { event throws(KafkaError) in
+                unsafe try client.configuration(of: name, in: event)
             }
-            var count = 0
-            let resources = unsafe rd_kafka_DescribeConfigs_result_resources(
-                rd_kafka_event_DescribeConfigs_result(event.pointer), &count)
-            guard let resources = unsafe resources, count > 0 else { return [:] }
-            let response = unsafe rd_kafka_ConfigResource_error(resources[0])
-            guard response == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                throw KafkaError(response, context: client.context(name))
-            }
-
-            var entryCount = 0
-            let entries = unsafe rd_kafka_ConfigResource_configs(resources[0], &entryCount)
-            var configuration: [String: String] = [:]
-            for index in 0..<entryCount {
-                guard let entry = unsafe entries?[index], let value = unsafe rd_kafka_ConfigEntry_value(entry) else {
-                    continue
-                }
-                unsafe configuration[String(cString: rd_kafka_ConfigEntry_name(entry))] = unsafe String(cString: value)
-            }
-            return configuration
         }
     }
 
@@ -245,6 +235,27 @@ private struct AdminClient: ~Copyable {
         found[name] ?? .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context(name)))
     }
 
+    /// Reads a topic's configuration from a response.
+    func configuration(of name: String, in event: OpaquePointer) throws(KafkaError) -> [String: String] {
+        var count = 0
+        let resources = unsafe rd_kafka_DescribeConfigs_result_resources(
+            rd_kafka_event_DescribeConfigs_result(event), &count)
+        guard let resources = unsafe resources, count > 0 else { return [:] }
+        let response = unsafe rd_kafka_ConfigResource_error(resources[0])
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(response, context: context(name)) }
+
+        var entryCount = 0
+        let entries = unsafe rd_kafka_ConfigResource_configs(resources[0], &entryCount)
+        var configuration: [String: String] = [:]
+        for index in 0..<entryCount {
+            guard let entry = unsafe entries?[index], let value = unsafe rd_kafka_ConfigEntry_value(entry) else {
+                continue
+            }
+            unsafe configuration[String(cString: rd_kafka_ConfigEntry_name(entry))] = unsafe String(cString: value)
+        }
+        return configuration
+    }
+
     func lookUp() throws(KafkaError) -> Descriptions {
         var metadata: UnsafePointer<rd_kafka_metadata>?
         // Asks for all topics, because a broker may create a topic that the request names, and the embedded broker
@@ -279,7 +290,7 @@ private struct AdminClient: ~Copyable {
         return KafkaTopicDescription(name: name, partitions: partitions.sorted { $0.id < $1.id })
     }
 
-    func bounds(of partition: TopicPartition) throws(KafkaError) -> KafkaLogBounds {
+    func bounds(of partition: TopicPartition) throws(KafkaError) -> Range<Int64> {
         var low: Int64 = 0
         var high: Int64 = 0
         let response = unsafe rd_kafka_query_watermark_offsets(
@@ -289,40 +300,35 @@ private struct AdminClient: ~Copyable {
             context.partition = partition.partition
             throw KafkaError(response, context: context)
         }
-        return KafkaLogBounds(earliest: low, end: high)
+        return low..<max(low, high)
     }
-}
 
-/// The response to an administration request. It sends the request, waits, and owns the result.
-@safe private struct AdminEvent: ~Copyable {
-    let pointer: OpaquePointer
-
-    init(
-        _ client: borrowing AdminClient, _ kind: rd_kafka_admin_op_t, _ topic: String? = nil,
-        _ request: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void
-    ) throws(KafkaError) {
-        let queue = unsafe rd_kafka_queue_new(client.handle.pointer)
+    /// Sends an administration request, waits for the response, and reads it.
+    func perform<Value>(
+        _ kind: rd_kafka_admin_op_t, _ topic: String? = nil,
+        _ request: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void,
+        reading read: (_ event: OpaquePointer) throws(KafkaError) -> Value
+    ) throws(KafkaError) -> Value {
+        let queue = unsafe rd_kafka_queue_new(handle.pointer)
         defer { unsafe rd_kafka_queue_destroy(queue) }
-        let options = unsafe rd_kafka_AdminOptions_new(client.handle.pointer, kind)
+        let options = unsafe rd_kafka_AdminOptions_new(handle.pointer, kind)
         defer { unsafe rd_kafka_AdminOptions_destroy(options) }
         let (response, _) = unsafe withErrorText {
-            unsafe rd_kafka_AdminOptions_set_request_timeout(options, client.milliseconds, $0, $1)
+            unsafe rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, $0, $1)
         }
-        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(response, context: client.context(topic)) }
+        guard response == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(response, context: context(topic)) }
         unsafe request(options, queue)
 
         // librdkafka keeps its own timeout; the margin guards against waiting forever.
-        guard let event = unsafe rd_kafka_queue_poll(queue, client.milliseconds + 5000) else {
-            throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, context: client.context(topic))
+        guard let event = unsafe rd_kafka_queue_poll(queue, milliseconds + 5000) else {
+            throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, context: context(topic))
         }
+        defer { unsafe rd_kafka_event_destroy(event) }
         let failure = unsafe rd_kafka_event_error(event)
         guard failure == RD_KAFKA_RESP_ERR_NO_ERROR else {
             let reason = unsafe rd_kafka_event_error_string(event).map { unsafe String(cString: $0) }
-            unsafe rd_kafka_event_destroy(event)
-            throw KafkaError(failure, message: reason, context: client.context(topic))
+            throw KafkaError(failure, message: reason, context: context(topic))
         }
-        unsafe pointer = event
+        return unsafe try read(event)
     }
-
-    deinit { unsafe rd_kafka_event_destroy(pointer) }
 }

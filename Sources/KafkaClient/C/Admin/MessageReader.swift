@@ -36,8 +36,6 @@ struct MessageReader: ~Copyable {
 
     deinit { client.destroy() }
 
-    private static func filled(_ batch: KafkaBatch) -> KafkaBatch? { batch.isEmpty ? nil : batch }
-
     /// The messages at these offsets; nil when the log has none there.
     ///
     /// - Parameter timeout: time limit of the wait for each message.
@@ -59,7 +57,7 @@ struct MessageReader: ~Copyable {
 
         var deadline = ContinuousClock.now + timeout
         var failure: KafkaError?
-        var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max)
+        var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max, topics: [place.topic])
         while true {
             let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
             guard left > 0 else { return .failure(failure ?? silence(place, from: offsets.lowerBound, context)) }
@@ -72,10 +70,10 @@ struct MessageReader: ~Copyable {
                 // Compaction, or the end of a transaction, leaves offsets without a message.
                 let offset = unsafe message.pointee.offset
                 if offset <= offsets.upperBound { unsafe builder.append(message, topicIndex: 0) }
-                if offset >= offsets.upperBound { return .success(Self.filled(builder.take(topics: [place.topic]))) }
+                if offset >= offsets.upperBound { return .success(builder.take()) }
             case RD_KAFKA_RESP_ERR__PARTITION_EOF, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
                 RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
-                return .success(Self.filled(builder.take(topics: [place.topic])))
+                return .success(builder.take())
             case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
                 RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
                 return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))

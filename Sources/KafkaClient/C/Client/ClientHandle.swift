@@ -39,7 +39,7 @@ internal import Logging
         fixed["log.queue"] = pollsLogs ? "true" : "false"
         var problems =
             unsafe problems
-            + ClientProperties.set(
+            + Self.set(
                 configuration, for: role, defaults: defaults, newer: newer, fixed: fixed, on: properties)
         if problems.isEmpty {
             unsafe callbacks.install(on: properties, for: role)
@@ -88,33 +88,29 @@ internal import Logging
     }
 }
 
-/// Receiver of a client's errors and outcomes, called on the thread that polls the client.
-protocol ClientEvents: AnyObject {
-    /// Handles a condition from which librdkafka recovers itself, or a fatal error.
-    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String)
-
-    /// Handles the outcome of a message, which is librdkafka's and valid during the call.
-    func delivered(_ message: UnsafePointer<rd_kafka_message_t>)
-}
-
 /// Target of a client's callbacks, as librdkafka's unretained opaque pointer. ``ClientHandle`` keeps it alive until the
 /// client is destroyed.
 ///
-/// `@unchecked Sendable`: `owner` is used only on the thread that polls the client, which runs all callbacks except
+/// `@unchecked Sendable`: `onError` and `onDelivery` are used only on the thread that polls the client, which runs all callbacks except
 /// those of connections and of logs that are not polled; these use only constant members.
-final class ClientCallbacks: @unchecked Sendable {
+@safe final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
-    let redact: SecretRedaction
+    /// Secrets of the configuration, the longest first.
+    private let secrets: [[UInt8]]
     #if DEBUG
     /// Ports to which connections are redirected, by the port of the broker's address, in tests.
     let routes: [UInt16: UInt16]
     #endif
-    /// Set by the poll thread while it runs.
-    var owner: (any ClientEvents)?
+    /// Handles a condition from which librdkafka recovers itself, or a fatal error. Set by the poll thread while it
+    /// runs, as is ``onDelivery``.
+    var onError: ((_ response: rd_kafka_resp_err_t, _ reason: String) -> Void)?
+    /// Handles the outcome of a message, which is librdkafka's and valid during the call.
+    var onDelivery: ((_ message: UnsafePointer<rd_kafka_message_t>) -> Void)?
 
     init(logger: Logger, configuration: KafkaConfiguration) {
         self.logger = logger
-        redact = SecretRedaction(configuration)
+        secrets = configuration.properties.filter { KafkaConfiguration.isSecret($0.key) && !$0.value.isEmpty }
+            .map { Array($0.value.utf8) }.sorted { $0.count > $1.count }
         #if DEBUG
         routes = configuration.routes
         #endif
@@ -131,12 +127,11 @@ final class ClientCallbacks: @unchecked Sendable {
             unsafe ClientCallbacks.from(rd_kafka_opaque(client))?.logged(level: level, facility: facility, text: text)
         }
         #if DEBUG
-        if !routes.isEmpty { unsafe ConnectRoutes.install(on: properties) }
+        if !routes.isEmpty { unsafe Self.installRoutes(on: properties) }
         #endif
         unsafe rd_kafka_conf_set_error_cb(properties) { _, number, reason, opaque in
             let reason = unsafe reason.map { unsafe String(cString: $0) } ?? ""
-            unsafe ClientCallbacks.from(opaque)?.owner?.errorRaised(
-                rd_kafka_resp_err_t(rawValue: number), reason: reason)
+            unsafe ClientCallbacks.from(opaque)?.onError?(rd_kafka_resp_err_t(rawValue: number), reason)
         }
         if role == .consumer {
             // Without a callback librdkafka warns of each failed commit, although only lag tools use committed offsets.
@@ -149,9 +144,17 @@ final class ClientCallbacks: @unchecked Sendable {
         } else {
             unsafe rd_kafka_conf_set_dr_msg_cb(properties) { _, message, opaque in
                 guard let message = unsafe message else { return }
-                unsafe ClientCallbacks.from(opaque)?.owner?.delivered(message)
+                unsafe ClientCallbacks.from(opaque)?.onDelivery?(message)
             }
         }
+    }
+
+    /// The text with the configuration's secrets replaced.
+    func redact(_ text: String) -> String {
+        guard !secrets.isEmpty else { return text }
+        var bytes = Array(text.utf8)
+        for secret in secrets { bytes.replace(secret, with: "<redacted>".utf8) }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     /// Sends librdkafka's log line to swift-log, with syslog's level translated.
@@ -185,12 +188,12 @@ internal import CRdKafka
 internal import Glibc
 
 /// Connections to brokers by the detours of ``KafkaConfiguration/routes``, in debug builds only.
-enum ConnectRoutes {
+extension ClientCallbacks {
     /// Makes a client, whose opaque pointer is its ``ClientCallbacks``, connect by their routes.
-    static func install(on pointer: OpaquePointer) {
+    private static func installRoutes(on pointer: OpaquePointer) {
         unsafe rd_kafka_conf_set_connect_cb(pointer) { socket, address, length, _, opaque in
             let routes = unsafe ClientCallbacks.from(opaque)?.routes ?? [:]
-            return unsafe ConnectRoutes.connect(socket, to: address, length, by: routes)
+            return unsafe ClientCallbacks.connect(socket, to: address, length, by: routes)
         }
     }
 
@@ -217,27 +220,25 @@ enum ConnectRoutes {
 }
 #endif
 
-/// Limit of the number of heap arenas of glibc's allocator.
+/// Upper limit of the number of heap arenas, since a container sees all processors of a large machine.
+private let mostHeapArenas = 8
+
+/// Number of heap arenas to set: one per processor, but at least two, so that busy threads do not share one lock. Nil if
+/// the environment sets it.
+func heapArenas(processors: Int, environment: [String: String]) -> Int? {
+    let isChosen =
+        environment["MALLOC_ARENA_MAX"] != nil
+        || environment["GLIBC_TUNABLES"].map { $0.contains("glibc.malloc.arena_max") } ?? false
+    return isChosen ? nil : min(max(2, processors), mostHeapArenas)
+}
+
+/// Limits the number of heap arenas of glibc's allocator. Call it before any thread starts. It has no effect with another
+/// allocator.
 ///
 /// By default glibc creates up to eight arenas per processor as threads contend, and each arena keeps the memory that
 /// its threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold
 /// more memory than it uses and grow for a long time.
-package enum HeapArenas {
-    /// Upper limit of the number, since a container sees all processors of a large machine.
-    private static let most = 8
-
-    /// Returns the number of arenas: one per processor, but at least two, so that busy threads do not share one lock.
-    /// Nil if the environment sets it.
-    static func count(processors: Int, environment: [String: String]) -> Int? {
-        let isChosen =
-            environment["MALLOC_ARENA_MAX"] != nil
-            || environment["GLIBC_TUNABLES"].map { $0.contains("glibc.malloc.arena_max") } ?? false
-        return isChosen ? nil : min(max(2, processors), most)
-    }
-
-    /// Sets the limit. Call it before any thread starts. It has no effect with another allocator.
-    package static func limit(processors: Int, environment: [String: String]) {
-        guard let count = count(processors: processors, environment: environment) else { return }
-        crdkafka_limit_heap_arenas(Int32(clamping: count))
-    }
+package func limitHeapArenas(processors: Int, environment: [String: String]) {
+    guard let count = heapArenas(processors: processors, environment: environment) else { return }
+    crdkafka_limit_heap_arenas(Int32(clamping: count))
 }

@@ -1,10 +1,10 @@
 internal import CRdKafka
 
 /// Properties of librdkafka's clients: this module's defaults, then the caller's properties, then the fixed ones.
-enum ClientProperties {
+extension ClientHandle {
     /// Sets the properties of a client, and returns the problem with each invalid one.
     static func set(
-        _ configuration: KafkaConfiguration, for role: ClientHandle.Role, defaults: [String: String],
+        _ configuration: KafkaConfiguration, for role: Role, defaults: [String: String],
         newer: [String: String], fixed: [String: String], on pointer: OpaquePointer
     ) -> [String] {
         var problems: [String] = []
@@ -66,7 +66,7 @@ enum ClientProperties {
         return canonical(wanted) == canonical(value)
     }
 
-    private static func isForeign(_ name: String, to role: ClientHandle.Role) -> Bool {
+    private static func isForeign(_ name: String, to role: Role) -> Bool {
         switch role {
         case .consumer: producerOnly.contains(name)
         case .producer, .embedded: consumerOnly.contains(name)

@@ -3,17 +3,14 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// Threads for blocking calls, which must not run in Swift's cooperative pool.
-enum PollThread {
-    /// Argument of a new thread, released by the thread when it begins.
-    private final class Start {
-        let name: String
-        let body: @Sendable () -> Void
+/// A thread for blocking calls, which must not run in Swift's cooperative pool. The instance is the argument of the new
+/// thread, which releases it when it begins.
+final class PollThread {
+    private let name: String
+    private let body: @Sendable () -> Void
 
-        init(name: String, body: @escaping @Sendable () -> Void) {
-            self.name = name
-            self.body = body
-        }
+    private init(name: String, body: @escaping @Sendable () -> Void) {
+        (self.name, self.body) = (name, body)
     }
 
     /// Runs the body on a new, detached thread. The system keeps 15 characters of the name.
@@ -24,7 +21,7 @@ enum PollThread {
         defer { unsafe pthread_attr_destroy(&attributes) }
 
         // Retained for the thread, which takes over the reference.
-        let start = unsafe Unmanaged.passRetained(Start(name: String(name.prefix(15)), body: body))
+        let start = unsafe Unmanaged.passRetained(PollThread(name: String(name.prefix(15)), body: body))
         var thread = pthread_t()
         let result = unsafe pthread_create(&thread, &attributes, { unsafe PollThread.main($0) }, start.toOpaque())
         guard result == 0 else {
@@ -52,7 +49,7 @@ enum PollThread {
 
     private static func main(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
         guard let argument = unsafe argument else { return nil }
-        let start = unsafe Unmanaged<Start>.fromOpaque(argument).takeRetainedValue()
+        let start = unsafe Unmanaged<PollThread>.fromOpaque(argument).takeRetainedValue()
         unsafe crdkafka_name_thread(start.name)
         start.body()
         return nil
@@ -62,18 +59,14 @@ enum PollThread {
 /// Wakes a poll thread that waits in librdkafka's poll or in ``wait(atMost:)``.
 ///
 /// `@unchecked Sendable`: the semaphore is thread-safe, and the queue pointer is used and freed only under the mutex.
-final class Wakeup: @unchecked Sendable {
+@safe final class Wakeup: @unchecked Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let isSignalled = Atomic(false)
     /// Reference to the queue that the thread polls, freed by `close`.
-    private let queue: Mutex<QueueReference>
+    private let queue: Mutex<OpaquePointer?>
 
-    @safe private struct QueueReference: @unchecked Sendable {
-        var pointer: OpaquePointer?
-    }
-
-    init(polling queue: OpaquePointer?) {
-        self.queue = unsafe Mutex(QueueReference(pointer: queue))
+    init(polling queue: sending OpaquePointer?) {
+        unsafe self.queue = unsafe Mutex(queue)
     }
 
     /// Whether a signal has not been cleared yet. Cheap enough to check for each message.
@@ -83,8 +76,8 @@ final class Wakeup: @unchecked Sendable {
     func signal() {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
         semaphore.signal()
-        queue.withLock { queue in
-            if let pointer = unsafe queue.pointer { unsafe rd_kafka_queue_yield(pointer) }
+        unsafe queue.withLock { queue in
+            if let queue = unsafe queue { unsafe rd_kafka_queue_yield(queue) }
         }
     }
 
@@ -106,9 +99,9 @@ final class Wakeup: @unchecked Sendable {
     /// Frees the queue reference. The poll thread calls it before the client is destroyed. Later signals do not touch
     /// the queue.
     func close() {
-        queue.withLock { queue in
-            if let pointer = unsafe queue.pointer { unsafe rd_kafka_queue_destroy(pointer) }
-            unsafe queue.pointer = nil
+        unsafe queue.withLock { queue in
+            if let queue = unsafe queue { unsafe rd_kafka_queue_destroy(queue) }
+            unsafe queue = nil
         }
     }
 }

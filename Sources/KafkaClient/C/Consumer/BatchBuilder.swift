@@ -1,10 +1,17 @@
 internal import CRdKafka
 internal import Glibc
 
-/// Fills the arena of a ``KafkaBatch``, on one thread. Lent bytes are copied before the call returns.
+/// Fills the arena of a ``KafkaBatch``, by one thread at a time. Lent bytes are copied before the call returns.
 struct BatchBuilder {
     let maximumMessages: Int
     let maximumBytes: Int
+    /// Names for the messages' topic indices.
+    var topics: [String]
+    /// ``KafkaBatch/backlog`` of the next batch.
+    var backlog: Int64 = 0
+    /// Numbers of messages and batches that were taken.
+    private(set) var messages: Int64 = 0
+    private(set) var batches: Int64 = 0
 
     /// The arena. The first `used` bytes hold messages, the rest is free.
     private var bytes: [UInt8] = []
@@ -17,9 +24,8 @@ struct BatchBuilder {
     private static let leastRoom = 4096
     private static let mostRoom = 262_144
 
-    init(maximumMessages: Int, maximumBytes: Int) {
-        self.maximumMessages = maximumMessages
-        self.maximumBytes = maximumBytes
+    init(maximumMessages: Int, maximumBytes: Int, topics: [String] = []) {
+        (self.maximumMessages, self.maximumBytes, self.topics) = (maximumMessages, maximumBytes, topics)
     }
 
     var isEmpty: Bool { records.isEmpty }
@@ -102,8 +108,9 @@ struct BatchBuilder {
         }
     }
 
-    /// Returns the gathered messages as a batch and starts a new one.
-    mutating func take(topics: [String]) -> KafkaBatch {
+    /// Returns the gathered messages as a batch and starts a new one; nil without messages.
+    mutating func take() -> KafkaBatch? {
+        guard !isEmpty else { return nil }
         // Reserves a quarter more than the last batch used, so that a single huge batch does not make all later ones
         // large.
         expectedBytes = min(used + used / 4, maximumBytes)
@@ -114,11 +121,13 @@ struct BatchBuilder {
             used = 0
             records = []
         }
-        return KafkaBatch(bytes: bytes, topics: topics, records: records)
+        batches += 1
+        messages += Int64(records.count)
+        return KafkaBatch(bytes: bytes, topics: topics, records: records, backlog: backlog)
     }
 
     /// Drops the gathered messages of these partitions.
-    mutating func remove(_ partitions: Set<TopicPartition>, topics: [String]) {
+    mutating func remove(_ partitions: Set<TopicPartition>) {
         var batch = KafkaBatch(bytes: [], topics: topics, records: records)
         batch.remove(partitions)
         records = batch.records
@@ -168,65 +177,19 @@ extension BatchBuilder {
     }
 }
 
-/// The next batch: messages that have been read and not yet handed over.
-struct BatchGathering {
-    var builder: BatchBuilder
-    /// Names for the messages' topic indices.
-    var topics: [String] = []
-    /// ``KafkaBatch/backlog`` of the next batch.
-    var backlog: Int64 = 0
-    /// Numbers of messages and batches handed over.
-    private(set) var messages: Int64 = 0
-    private(set) var batches: Int64 = 0
-
-    init(builder: BatchBuilder) {
-        self.builder = builder
-    }
-
-    var isEmpty: Bool { builder.isEmpty }
-    var isFull: Bool { builder.isFull }
-
-    /// Returns the gathered batch; nil if it is empty.
-    mutating func take() -> KafkaBatch? {
-        guard !builder.isEmpty else { return nil }
-        var batch = builder.take(topics: topics)
-        batch.backlog = backlog
-        batches += 1
-        messages += Int64(batch.count)
-        return batch
-    }
-
-    /// Drops the gathered messages of these partitions.
-    mutating func remove(_ places: Set<TopicPartition>) {
-        builder.remove(places, topics: topics)
-    }
-}
-
 extension KafkaBatch {
-    /// A message with the partition and offset from which it counts as read.
-    package struct Placed: Sendable {
-        package var partition: Int32
-        package var offset: Int64
-        package var message: KafkaMessage
-
-        package init(partition: Int32, offset: Int64, message: KafkaMessage) {
-            (self.partition, self.offset, self.message) = (partition, offset, message)
-        }
-    }
-
-    /// Makes the batch that a consumer would deliver with these messages, for tests and replays.
-    package init(_ messages: [Placed]) {
+    /// Makes the batch that a consumer would deliver with messages of these offsets, for tests and replays. A message
+    /// without a partition is of the first one.
+    package init(_ messages: [(offset: Int64, message: KafkaMessage)]) {
         var builder = BatchBuilder(maximumMessages: max(messages.count, 1), maximumBytes: .max)
-        var topics: [String] = []
-        for placed in messages {
-            let message = placed.message
-            let topicIndex = topics.firstIndex(of: message.topic) ?? topics.endIndex
-            if topicIndex == topics.endIndex { topics.append(message.topic) }
+        for (offset, message) in messages {
+            let topicIndex = builder.topics.firstIndex(of: message.topic) ?? builder.topics.endIndex
+            if topicIndex == builder.topics.endIndex { builder.topics.append(message.topic) }
             builder.append(
-                topicIndex: Int32(topicIndex), partition: placed.partition, offset: placed.offset,
+                topicIndex: Int32(topicIndex), partition: message.partition ?? 0, offset: offset,
                 timestampMilliseconds: message.timestampMilliseconds ?? -1, key: message.key, value: message.value,
                 headers: message.headers)
         }
-        self = builder.take(topics: topics)
+        self = builder.take() ?? KafkaBatch(bytes: [], topics: [], records: [])
     }
 }

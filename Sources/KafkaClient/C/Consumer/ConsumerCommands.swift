@@ -21,14 +21,10 @@ enum ConsumerCommand: Sendable {
 
 /// Carries commands to the poll thread and wakes it.
 final class ConsumerMailbox: Sendable {
-    private struct State {
-        var commands: [ConsumerCommand] = []
-        /// Offsets to commit, merged by partition, since only the latest offset counts.
-        var commits: [TopicPartition: Int64] = [:]
-        var isClosed = false
-    }
-
-    private let state = Mutex(State())
+    /// Nil once the thread has ended.
+    private let commands = Mutex<[ConsumerCommand]?>([])
+    /// Offsets to commit, merged by partition, since only the latest offset counts.
+    private let commits = Mutex<[TopicPartition: Int64]>([:])
     private let wakeup: Wakeup
 
     init(wakeup: Wakeup) {
@@ -38,9 +34,9 @@ final class ConsumerMailbox: Sendable {
     /// Posts a command; false if the thread has ended.
     @discardableResult
     func post(_ command: ConsumerCommand) -> Bool {
-        let isOpen = state.withLock { state in
-            if !state.isClosed { state.commands.append(command) }
-            return !state.isClosed
+        let isOpen = commands.withLock { commands in
+            commands?.append(command)
+            return commands != nil
         }
         if isOpen { wakeup.signal() }
         return isOpen
@@ -48,34 +44,25 @@ final class ConsumerMailbox: Sendable {
 
     /// Records offsets to commit, without waking the thread.
     func commit(_ nextOffsets: [TopicPartition: Int64]) {
-        state.withLock { state in
-            if !state.isClosed { state.commits.merge(nextOffsets) { _, new in new } }
-        }
+        commits.withLock { $0.merge(nextOffsets) { _, new in new } }
     }
 
     func takeCommands() -> [ConsumerCommand] {
-        state.withLock { state in
-            defer { state.commands = [] }
-            return state.commands
+        commands.withLock { commands in
+            defer { if commands != nil { commands = [] } }
+            return commands ?? []
         }
     }
 
     func takeCommits() -> [TopicPartition: Int64] {
-        state.withLock { state in
-            defer { state.commits = [:] }
-            return state.commits
+        commits.withLock { commits in
+            defer { commits = [:] }
+            return commits
         }
     }
 
     /// Refuses further commands and returns those that were not handled.
-    func close() -> [ConsumerCommand] {
-        state.withLock { state in
-            state.isClosed = true
-            state.commits = [:]
-            defer { state.commands = [] }
-            return state.commands
-        }
-    }
+    func close() -> [ConsumerCommand] { commands.withLock { $0.take() } ?? [] }
 }
 
 /// A one-time event that any number of tasks can wait for.

@@ -5,11 +5,11 @@ internal import Synchronization
 /// The consumer's poll thread. It alone polls, moves positions, and uses the mutable state.
 ///
 /// `@unchecked Sendable`: `run` executes on one thread, which also runs every callback, from within its polls. The
-/// members used from elsewhere (`mailbox`, `buffer`, `counters`, `completion`, `client`) are Sendable themselves. The
+/// members used from elsewhere (`mailbox`, `events`, `counters`, `completion`, `client`) are Sendable themselves. The
 /// thread keeps the instance alive until the client is destroyed.
 final class ConsumerLoop: @unchecked Sendable {
     let mailbox: ConsumerMailbox
-    let buffer: ConsumerEventBuffer
+    let events: KafkaConsumerEvents
     let counters = Mutex(KafkaConsumerCounters())
     let completion = Completion()
     /// Time of the thread's last turn; nil when it has ended.
@@ -37,7 +37,8 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Ends of logs behind offsets without messages that have not been reported yet.
     var advanced: [TopicPartition: Int64] = [:]
     var unreadable = UnreadableBatches()
-    var errorLimit = ErrorLimit()
+    /// Times of the latest reports of errors of partitions, which librdkafka raises for each fetch.
+    private var reportedErrors: [TopicPartition: [KafkaError.Code: ContinuousClock.Instant]] = [:]
     /// Stopped partitions whose fetches are paused.
     var pausedPlaces: Set<TopicPartition> = []
     private var nextAdvance = ContinuousClock.now
@@ -71,11 +72,11 @@ final class ConsumerLoop: @unchecked Sendable {
         let wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_consumer(client.pointer))
         self.wakeup = wakeup
         mailbox = ConsumerMailbox(wakeup: wakeup)
-        let gathering = BatchGathering(
+        events = KafkaConsumerEvents(
             builder: BatchBuilder(
                 maximumMessages: max(configuration.maximumBatchMessages, 1),
-                maximumBytes: configuration.maximumBatchBytes))
-        buffer = ConsumerEventBuffer(gathering: gathering) { wakeup.signal() }
+                maximumBytes: configuration.maximumBatchBytes)
+        ) { wakeup.signal() }
     }
 
     /// Frees a loop whose thread could not be started.
@@ -86,20 +87,20 @@ final class ConsumerLoop: @unchecked Sendable {
 
     /// Body of the poll thread.
     func run() {
-        client.callbacks.owner = self
+        client.callbacks.onError = { self.errorRaised($0, reason: $1) }
         while stopReason == nil {
             noteTurn()
             serveCommands()
             serveCommits()
             guard stopReason == nil else { break }
             // Also without a batch that waits for room: giving up a partition may have emptied the waiting batches.
-            if isHolding, buffer.pendingBatches < configuration.bufferedBatches { release() }
-            if !advanced.isEmpty, nextAdvance <= .now, buffer.pendingBatches < configuration.bufferedBatches {
+            if isHolding, events.pendingBatches < configuration.bufferedBatches { release() }
+            if !advanced.isEmpty, nextAdvance <= .now, events.pendingBatches < configuration.bufferedBatches {
                 nextAdvance = .now + Self.advanceInterval
                 reportAdvanced()
             }
             serveUnreadable()
-            if buffer.isFull { makeRoom() } else { fill() }
+            if events.isFull { makeRoom() } else { fill() }
         }
         close()
         lastTurn.withLock { $0 = nil }
@@ -119,17 +120,17 @@ final class ConsumerLoop: @unchecked Sendable {
         isFull = false
         while !isFull, !wakeup.isPending, stopReason == nil {
             // A waiting receiver gets the gathered messages at once; while it is busy, they gather.
-            let isWanted = buffer.owesBatch
+            let isWanted = events.owesBatch
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
                 starvation.ended()
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
-                    buffer.flush()
+                    events.flush()
                 }
             } else if isWanted {
-                buffer.flush()
+                events.flush()
             } else {
                 // Without a wake-up, the poll has ended for want of messages.
                 if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
@@ -153,12 +154,12 @@ final class ConsumerLoop: @unchecked Sendable {
     }
 
     /// Asks a partition's leader for the bounds of what can be read; nil if it does not answer soon.
-    func queryBounds(of place: TopicPartition) -> KafkaLogBounds? {
+    func queryBounds(of place: TopicPartition) -> Range<Int64>? {
         var low: Int64 = 0
         var high: Int64 = 0
         let response = unsafe rd_kafka_query_watermark_offsets(
             client.pointer, place.topic, place.partition, &low, &high, Starvation.limitMilliseconds)
-        return response == RD_KAFKA_RESP_ERR_NO_ERROR ? KafkaLogBounds(earliest: low, end: high) : nil
+        return response == RD_KAFKA_RESP_ERR_NO_ERROR ? low..<max(low, high) : nil
     }
 
     /// Counts the unpolled messages of all logs.
@@ -171,25 +172,25 @@ final class ConsumerLoop: @unchecked Sendable {
     /// transaction, which cannot be read yet, do not count once the log has been read up to there.
     func unread(_ state: PartitionTracker.State) -> Int64 {
         guard !state.isAtEnd, let next = state.next, let bounds = bounds(of: state.place) else { return 0 }
-        return max(0, bounds.end - next)
+        return max(0, bounds.upperBound - next)
     }
 
     /// Bounds of a partition's log as of the latest fetch; nil while they are unknown.
-    func bounds(of place: TopicPartition) -> KafkaLogBounds? {
+    func bounds(of place: TopicPartition) -> Range<Int64>? {
         var low: Int64 = 0
         var high: Int64 = 0
         let response = unsafe rd_kafka_get_watermark_offsets(client.pointer, place.topic, place.partition, &low, &high)
-        return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? KafkaLogBounds(earliest: low, end: high) : nil
+        return response == RD_KAFKA_RESP_ERR_NO_ERROR && high >= 0 ? low..<max(low, high) : nil
     }
 
     /// Hands the full batch over, or waits for the receiver.
     private func makeRoom() {
         // Set before the check, so that a receiver that takes a batch afterwards signals.
-        buffer.wantsRoom = true
-        if buffer.pendingBatches < configuration.bufferedBatches {
-            buffer.flush()
+        events.wantsRoom = true
+        if events.pendingBatches < configuration.bufferedBatches {
+            events.flush()
             fullSince = nil
-            buffer.wantsRoom = isHolding
+            events.wantsRoom = isHolding
         } else if isHolding {
             // Serves callbacks.
             _ = poll(Self.pollMilliseconds)
@@ -238,14 +239,14 @@ final class ConsumerLoop: @unchecked Sendable {
             return
         }
         guard let index else { return }
-        if buffer.isEmpty {
+        if events.isEmpty {
             batchBegun = .now
             if backlogRead.duration(to: batchBegun) >= Self.backlogInterval { readBacklog() }
         }
         let topicIndex = tracker.state(at: index).topicIndex
-        isFull = buffer.gather { [backlog] gathering in
-            if gathering.isEmpty { gathering.backlog = backlog }
-            unsafe gathering.builder.append(message, topicIndex: topicIndex)
+        isFull = events.gather { [backlog] builder in
+            if builder.isEmpty { builder.backlog = backlog }
+            unsafe builder.append(message, topicIndex: topicIndex)
         }
     }
 
@@ -274,8 +275,8 @@ final class ConsumerLoop: @unchecked Sendable {
     /// Reports the noted ends of logs behind the gathered messages.
     func reportAdvanced() {
         guard !advanced.isEmpty else { return }
-        buffer.flush()
-        buffer.push(.advanced(advanced))
+        events.flush()
+        events.push(.advanced(advanced))
         advanced = [:]
     }
 
@@ -292,7 +293,7 @@ final class ConsumerLoop: @unchecked Sendable {
 
     private func hold() {
         isHolding = true
-        buffer.wantsRoom = true
+        events.wantsRoom = true
         counters.withLock { $0.pauses += 1 }
         setPaused(true, tracker.running.map(\.place))
         logger.debug("fetching is paused: the receiver is slow")
@@ -300,7 +301,7 @@ final class ConsumerLoop: @unchecked Sendable {
 
     private func release() {
         isHolding = false
-        buffer.wantsRoom = false
+        events.wantsRoom = false
         // Prefetched messages are dropped and fetched again.
         tracker.distrustPositions()
         setPaused(false, tracker.running.map(\.place))
@@ -388,14 +389,14 @@ extension ConsumerLoop {
     func close() {
         var isClosed = false
         if stopReason == .abandon {
-            buffer.discard()
+            events.discard()
         } else {
-            buffer.flush()
+            events.flush()
             reportAdvanced()
             isClosed = closeInOrder()
-            if stopReason == .abandon { buffer.discard() }
+            if stopReason == .abandon { events.discard() }
         }
-        buffer.finish(throwing: fatalError)
+        events.finish(throwing: fatalError)
         for command in mailbox.close() {
             switch command {
             case .assign(_, let continuation), .unassign(_, let continuation): continuation.resume()
@@ -404,7 +405,7 @@ extension ConsumerLoop {
             }
         }
         wakeup.close()
-        client.callbacks.owner = nil
+        client.callbacks.onError = nil
         client.destroy(closing: isClosed)
     }
 
@@ -447,7 +448,7 @@ extension ConsumerLoop {
         let added = byPhase[nil] ?? [:]
         tracker.assign(added.keys.sorted())
         let topics = tracker.topics
-        _ = buffer.gather { $0.topics = topics }
+        _ = events.gather { $0.topics = topics }
         add(added)
         reposition(byPhase[.running] ?? [:])
         reassign(byPhase[.stalled] ?? [:])
@@ -471,7 +472,7 @@ extension ConsumerLoop {
 
     /// Drops the messages and ends of partitions that have not been received yet.
     private func forget(_ places: Set<TopicPartition>) {
-        buffer.remove(places)
+        events.remove(places)
         for place in places { advanced[place] = nil }
         unreadable.forget(places)
         resumeStalled(places)
@@ -548,7 +549,8 @@ extension ConsumerLoop {
     }
 }
 
-extension ConsumerLoop: ClientEvents {
+extension ConsumerLoop {
+    /// Handles a condition from which librdkafka recovers itself, or a fatal error.
     func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
         if response == RD_KAFKA_RESP_ERR__FATAL {
             guard fatalError == nil, let error = KafkaError.fatal(of: client, operation: "consume") else { return }
@@ -559,8 +561,6 @@ extension ConsumerLoop: ClientEvents {
         }
         report(KafkaError(response, message: reason, context: KafkaError.Context(operation: "consume")))
     }
-
-    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {}
 
     /// Handles an error that came in a message's place.
     func failed(_ message: UnsafeMutablePointer<rd_kafka_message_t>) {
@@ -582,10 +582,22 @@ extension ConsumerLoop: ClientEvents {
                     operation: "consume", topic: topic, partition: partition < 0 ? nil : partition))
             if error.isUnreadableBatch {
                 unsafe notRead(message, error)
-            } else if errorLimit.allows(error) {
+            } else if isToReport(error) {
                 report(error)
             }
         }
+    }
+
+    /// Whether an error in a message's place is to be reported: errors of a topic always, those of a partition once a
+    /// minute.
+    private func isToReport(_ error: KafkaError) -> Bool {
+        guard let topic = error.context.topic, let partition = error.context.partition,
+            ![.topicAuthorizationFailed, .unknownTopicOrPartition].contains(error.code)
+        else { return true }
+        let place = TopicPartition(topic: topic, partition: partition)
+        if let last = reportedErrors[place]?[error.code], last.duration(to: .now) < .seconds(60) { return false }
+        reportedErrors[place, default: [:]][error.code] = .now
+        return true
     }
 
     /// Handles an error of a batch. librdkafka would fetch it again and again, or skip it.
@@ -623,11 +635,11 @@ extension ConsumerLoop: ClientEvents {
     /// Stops a partition whose log does not have the next offset.
     func leaveRange(_ place: TopicPartition, at offset: Int64, _ reason: String) {
         pauseStalled(place)
-        buffer.flush()
+        events.flush()
         logger.error(
             "the log does not have the offset; the partition stands still until it is moved",
             metadata: ["partition": "\(place)", "offset": "\(offset)", "reason": "\(reason)"])
-        buffer.push(.offsetOutOfRange(place, offset: offset))
+        events.push(.offsetOutOfRange(place, offset: offset))
     }
 
     /// Compares a message with the one that the log must have, and returns whether it may be accepted. Stops the partition if
@@ -643,15 +655,15 @@ extension ConsumerLoop: ClientEvents {
             tracker.confirmLog(index)
             return true
         }
-        var builder = BatchBuilder(maximumMessages: 1, maximumBytes: .max)
+        var builder = BatchBuilder(maximumMessages: 1, maximumBytes: .max, topics: [state.place.topic])
         unsafe builder.append(message, topicIndex: 0)
-        guard builder.take(topics: [state.place.topic]).fingerprint(0) == known else {
+        guard builder.take()?.fingerprint(0) == known else {
             pauseStalled(state.place)
-            buffer.flush()
+            events.flush()
             logger.error(
                 "the log has another message than before; the partition stands still until it is moved",
                 metadata: ["partition": "\(state.place)", "offset": "\(offset)"])
-            buffer.push(.otherLog(state.place, offset: offset))
+            events.push(.otherLog(state.place, offset: offset))
             return false
         }
         tracker.confirmLog(index)
@@ -667,7 +679,7 @@ extension ConsumerLoop: ClientEvents {
         logger.log(
             level: error.isRetriable ? .notice : .warning, "\(client.callbacks.redact(error.message))",
             metadata: ["code": "\(error.code)", "topic": "\(error.context.topic ?? "-")"])
-        buffer.push(.error(error))
+        events.push(.error(error))
     }
 
     func place(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Logger.Metadata {

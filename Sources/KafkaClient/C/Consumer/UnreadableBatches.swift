@@ -49,30 +49,6 @@ struct UnreadableBatches {
     }
 }
 
-/// Limit of reports of the same error of a partition, which librdkafka raises for each fetch.
-struct ErrorLimit {
-    private struct Key: Hashable {
-        var code: KafkaError.Code
-        var topic: String
-        var partition: Int32
-    }
-
-    private static let interval = Duration.seconds(60)
-
-    private var reported: [Key: ContinuousClock.Instant] = [:]
-
-    /// Whether the error is to be reported: errors of a topic always, those of a partition once a minute.
-    mutating func allows(_ error: KafkaError) -> Bool {
-        guard let topic = error.context.topic, let partition = error.context.partition,
-            ![.topicAuthorizationFailed, .unknownTopicOrPartition].contains(error.code)
-        else { return true }
-        let key = Key(code: error.code, topic: topic, partition: partition)
-        if let last = reported[key], last.duration(to: .now) < Self.interval { return false }
-        reported[key] = .now
-        return true
-    }
-}
-
 extension ConsumerLoop {
     /// Stops a partition whose batch cannot be read, until the next attempt.
     func stopAtUnreadableBatch(_ place: TopicPartition, at offset: Int64, reason: String) {
@@ -80,11 +56,11 @@ extension ConsumerLoop {
         pauseStalled(place)
         let start = tracker[place]?.start ?? .at(offset)
         unreadable.stop(place, at: start, retryAfter: configuration.unreadableRetry)
-        buffer.flush()
+        events.flush()
         logger.debug(
             "a batch cannot be read",
             metadata: ["partition": "\(place)", "offset": "\(offset)", "reason": "\(reason)"])
-        buffer.push(.unreadable(place, offset: offset, reason: reason))
+        events.push(.unreadable(place, offset: offset, reason: reason))
     }
 
     /// Stops a partition, and librdkafka's fetches of it.
@@ -112,17 +88,15 @@ extension ConsumerLoop {
         guard !isHolding else { return unreadable.stopWatching() }
         for state in tracker.running {
             // Without a position, reading began at the oldest message.
-            guard let bounds = bounds(of: state.place), case let next = state.next ?? max(0, bounds.earliest),
-                bounds.end > next
+            guard let bounds = bounds(of: state.place), case let next = state.next ?? max(0, bounds.lowerBound),
+                bounds.upperBound > next
             else {
                 unreadable.stopWatching(state.place)
                 continue
             }
             guard unreadable.isSilent(state.place, at: next, for: configuration.silenceLimit) else { continue }
             // Up to here may be an open transaction; and without an answer nothing is known.
-            guard let readable = queryBounds(of: state.place), readable.end > next, readable.earliest <= next else {
-                return
-            }
+            guard let readable = queryBounds(of: state.place), readable.contains(next) else { return }
             stopAtUnreadableBatch(
                 state.place, at: next,
                 reason:

@@ -7,11 +7,13 @@ internal import Synchronization
 /// `@unchecked Sendable`: `run` executes on one thread, which also runs every callback. The members used from elsewhere
 /// (`mailbox`, `completion`, `client`) are Sendable themselves. The thread keeps the instance alive until the client is
 /// destroyed.
-final class ProducerLoop: @unchecked Sendable, ClientEvents {
+final class ProducerLoop: @unchecked Sendable {
     let mailbox: ProducerMailbox
     let completion = Completion()
 
-    private let limits: ProducerLimits
+    private let deliveryTimeout: Duration
+    private let maximumMessages: Int
+    private let maximumBytes: Int
     private let logger: Logger
     private let client: ClientHandle
     private let wakeup: Wakeup
@@ -36,10 +38,23 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
     /// Messages handed over between two polls.
     private static let messagesPerTurn = 4096
 
-    init(configuration: KafkaConfiguration, limits: ProducerLimits, logger: Logger) throws(KafkaError) {
-        self.limits = limits
-        self.logger = logger
-        let milliseconds = max(limits.deliveryTimeout / .milliseconds(1), 1)
+    init(
+        configuration: KafkaConfiguration, deliveryTimeout: Duration, maximumMessages: Int, maximumBytes: Int,
+        logger: Logger
+    ) throws(KafkaError) {
+        (self.deliveryTimeout, self.logger) = (deliveryTimeout, logger)
+        (self.maximumMessages, self.maximumBytes) = (maximumMessages, maximumBytes)
+        var problems: [String] = []
+        if deliveryTimeout < .milliseconds(1) || deliveryTimeout > .seconds(900) {
+            problems.append("deliveryTimeout: must be from 1 ms to 15 minutes")
+        }
+        if maximumMessages < 1 || maximumMessages > 10_000_000 {
+            problems.append("maximumQueuedMessages: must be from 1 to 10,000,000")
+        }
+        if maximumBytes < 1 || maximumBytes > 2 << 30 {
+            problems.append("maximumQueuedBytes: must be from 1 byte to 2 GiB")
+        }
+        let milliseconds = max(deliveryTimeout / .milliseconds(1), 1)
         client = try ClientHandle(
             .producer, configuration,
             defaults: [
@@ -50,7 +65,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 "socket.keepalive.enable": "true",
                 "socket.nagle.disable": "true",
                 // The bound is here instead, where callers wait in order.
-                "queue.buffering.max.messages": "\(min(max(limits.messages, 1), 10_000_000))",
+                "queue.buffering.max.messages": "\(min(max(maximumMessages, 1), 10_000_000))",
                 "queue.buffering.max.kbytes": "2097151",
             ],
             fixed: [
@@ -58,7 +73,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                 "acks": "all",
                 "message.timeout.ms": "\(Int(milliseconds))",
                 "delivery.report.only.error": "false",
-            ], problems: limits.problems, pollsLogs: true, logger: logger, operation: "make a producer")
+            ], problems: problems, pollsLogs: true, logger: logger, operation: "make a producer")
         unsafe rd_kafka_set_log_queue(client.pointer, nil)
         wakeup = unsafe Wakeup(polling: rd_kafka_queue_get_main(client.pointer))
         mailbox = ProducerMailbox(wakeup: wakeup)
@@ -72,7 +87,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
 
     /// Body of the thread.
     func run() {
-        client.callbacks.owner = self
+        client.callbacks.onError = { self.errorRaised($0, reason: $1) }
+        unsafe client.callbacks.onDelivery = { unsafe self.delivered($0) }
         while !(isStopping && waiting.isEmpty && slots.isEmpty) {
             collect()
             let mayHandOverMore = handOver()
@@ -87,11 +103,26 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
 
     // MARK: Sending
 
+    /// Takes what was posted, and fails sends that must not or cannot go on.
     private func collect() {
         if wakeup.isPending {
             wakeup.clear()
             let contents = mailbox.take()
-            accept(contents)
+            isStopping = isStopping || contents.isStopping
+            if !isGivenUp { endsBy = contents.endsBy }
+            let deadline = ContinuousClock.now + deliveryTimeout
+            for batch in contents.batches {
+                openByEpoch[batch.epoch, default: 0] += 1
+                batch.deadline = deadline
+                // The cancellation may have come before the send.
+                if batch.isCancelled.load(ordering: .acquiring) {
+                    fail([batch], Self.cancelled)
+                } else {
+                    waiting.append(batch)
+                }
+            }
+            flushes += contents.flushes
+            depthQuestions += contents.depthQuestions
             if contents.raisesFatalError { raiseFatalError() }
             if contents.hasCancellations {
                 fail(waiting.removeAll { $0.isCancelled.load(ordering: .acquiring) }, Self.cancelled)
@@ -105,57 +136,34 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         }
     }
 
-    private func accept(_ contents: ProducerMailbox.Contents) {
-        isStopping = isStopping || contents.isStopping
-        if !isGivenUp { endsBy = contents.endsBy }
-        let deadline = ContinuousClock.now + limits.deliveryTimeout
-        for batch in contents.batches {
-            openByEpoch[batch.epoch, default: 0] += 1
-            batch.deadline = deadline
-            if batch.isCancelled.load(ordering: .acquiring) {
-                fail([batch], Self.cancelled)
-            } else {
-                waiting.append(batch)
-            }
-        }
-        flushes += contents.flushes
-        depthQuestions += contents.depthQuestions
-    }
-
     /// Hands messages to librdkafka while there is room; true if it stopped only for a poll.
     private func handOver() -> Bool {
         var count = 0
         while let batch = waiting.first, !isRefused {
             let message = batch.messages[batch.handedOver]
             let size = message.byteCount
-            guard slots.count < limits.messages, slots.isEmpty || bytesInFlight + size <= limits.bytes else {
+            guard slots.count < maximumMessages, slots.isEmpty || bytesInFlight + size <= maximumBytes else {
                 return false
             }
             guard count < Self.messagesPerTurn else { return true }
             count += 1
-            produce(message, size: size, of: batch)
+            let index = batch.handedOver
+            let slot = slots.insert(DeliverySlot(batch: batch, index: index, size: size))
+            do {
+                try topics.produce(message, tag: slot, with: client)
+                bytesInFlight += size
+                batch.advance()
+            } catch {
+                slots.remove(slot)
+                // A configured bound of librdkafka may be tighter than this one: the message keeps its place.
+                isRefused = error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL && !slots.isEmpty
+                if isRefused { break }
+                batch.advance()
+                if batch.complete(index, .failure(fatalError?.about(message) ?? error)) { finished(batch) }
+            }
             if batch.waiting == 0 { waiting.removeFirst() }
         }
         return false
-    }
-
-    private func produce(_ message: KafkaMessage, size: Int, of batch: SendBatch) {
-        let index = batch.handedOver
-        let slot = slots.insert(DeliverySlot(batch: batch, index: index, size: size))
-        do {
-            try topics.produce(message, tag: slot, with: client)
-            bytesInFlight += size
-            batch.advance()
-        } catch {
-            slots.remove(slot)
-            if error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL, !slots.isEmpty {
-                // A configured bound of librdkafka is tighter than this one: the message keeps its place.
-                isRefused = true
-                return
-            }
-            batch.advance()
-            if batch.complete(index, .failure(fatalError?.about(message) ?? error)) { finished(batch) }
-        }
     }
 
     private static let cancelled = error(.cancelled, "the task was cancelled before the message was sent")
@@ -208,7 +216,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
 
     // MARK: Callbacks
 
-    func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
+    private func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
         guard let slot = unsafe slots.remove(Int(bitPattern: message.pointee._private)) else { return }
         isRefused = false
         bytesInFlight -= slot.size
@@ -237,7 +245,7 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
                     operation: "produce", topic: original.topic, partition: original.partition)))
     }
 
-    func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
+    private func errorRaised(_ response: rd_kafka_resp_err_t, reason: String) {
         guard response == RD_KAFKA_RESP_ERR__FATAL else {
             let error = KafkaError(response, message: reason, context: KafkaError.Context(operation: "produce"))
             logger.log(
@@ -278,25 +286,8 @@ final class ProducerLoop: @unchecked Sendable, ClientEvents {
         answerDepth()
         topics.destroy()
         wakeup.close()
-        client.callbacks.owner = nil
+        client.callbacks.onError = nil
+        unsafe client.callbacks.onDelivery = nil
         client.destroy()
-    }
-}
-
-struct ProducerLimits: Sendable {
-    var deliveryTimeout: Duration
-    var messages: Int
-    var bytes: Int
-
-    var problems: [String] {
-        var problems: [String] = []
-        if deliveryTimeout < .milliseconds(1) || deliveryTimeout > .seconds(900) {
-            problems.append("deliveryTimeout: must be from 1 ms to 15 minutes")
-        }
-        if messages < 1 || messages > 10_000_000 {
-            problems.append("maximumQueuedMessages: must be from 1 to 10,000,000")
-        }
-        if bytes < 1 || bytes > 2 << 30 { problems.append("maximumQueuedBytes: must be from 1 byte to 2 GiB") }
-        return problems
     }
 }

@@ -2,6 +2,7 @@ internal import Synchronization
 
 /// Carries sends to the producer's thread and wakes it.
 final class ProducerMailbox: Sendable {
+    /// What was posted since the thread looked last, and the state of the producer.
     struct Contents: Sendable {
         var batches: [SendBatch] = []
         var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
@@ -12,17 +13,15 @@ final class ProducerMailbox: Sendable {
         var isStopping = false
         /// Time at which unconfirmed messages are given up.
         var endsBy: ContinuousClock.Instant?
-    }
-
-    private struct State {
-        var contents = Contents()
-        var epoch = 0
+        /// Flush epoch of the next send.
+        fileprivate var epoch = 0
         /// Reason for refusing sends.
-        var refusal: KafkaError?
-        var isClosed = false
+        fileprivate var refusal: KafkaError?
+        /// Whether the thread has ended, after which flushes return at once.
+        fileprivate var isClosed = false
     }
 
-    private let state = Mutex(State())
+    private let contents = Mutex(Contents())
     private let wakeup: Wakeup
 
     init(wakeup: Wakeup) {
@@ -30,10 +29,10 @@ final class ProducerMailbox: Sendable {
     }
 
     func send(_ batch: SendBatch, _ continuation: CheckedContinuation<[SendBatch.Outcome], Never>) {
-        let refusal = state.withLock { state -> KafkaError? in
-            if let refusal = state.refusal { return refusal }
-            batch.begin(continuation, epoch: state.epoch)
-            state.contents.batches.append(batch)
+        let refusal = contents.withLock { contents -> KafkaError? in
+            if let refusal = contents.refusal { return refusal }
+            batch.begin(continuation, epoch: contents.epoch)
+            contents.batches.append(batch)
             return nil
         }
         if let refusal {
@@ -45,30 +44,30 @@ final class ProducerMailbox: Sendable {
 
     func cancel(_ batch: SendBatch) {
         batch.isCancelled.store(true, ordering: .releasing)
-        state.withLock { $0.contents.hasCancellations = true }
+        contents.withLock { $0.hasCancellations = true }
         wakeup.signal()
     }
 
     func raiseFatalError() {
-        state.withLock { $0.contents.raisesFatalError = true }
+        contents.withLock { $0.raisesFatalError = true }
         wakeup.signal()
     }
 
     func flush(_ continuation: CheckedContinuation<Void, Never>) {
-        let isClosed = state.withLock { state in
-            if !state.isClosed {
-                state.contents.flushes.append((state.epoch, continuation))
-                state.epoch += 1
+        let isClosed = contents.withLock { contents in
+            if !contents.isClosed {
+                contents.flushes.append((contents.epoch, continuation))
+                contents.epoch += 1
             }
-            return state.isClosed
+            return contents.isClosed
         }
         if isClosed { continuation.resume() } else { wakeup.signal() }
     }
 
     func askDepth(_ continuation: CheckedContinuation<KafkaProducerDepth, Never>) {
-        let isClosed = state.withLock { state in
-            if !state.isClosed { state.contents.depthQuestions.append(continuation) }
-            return state.isClosed
+        let isClosed = contents.withLock { contents in
+            if !contents.isClosed { contents.depthQuestions.append(continuation) }
+            return contents.isClosed
         }
         if isClosed { continuation.resume(returning: KafkaProducerDepth()) } else { wakeup.signal() }
     }
@@ -78,40 +77,38 @@ final class ProducerMailbox: Sendable {
     /// - Parameter end: time at which unconfirmed messages are given up; the earliest counts.
     func stop(by end: ContinuousClock.Instant? = nil) {
         refuse(.shutDown("produce"))
-        state.withLock { state in
-            state.contents.isStopping = true
-            if let end { state.contents.endsBy = min(state.contents.endsBy ?? end, end) }
+        contents.withLock { contents in
+            contents.isStopping = true
+            if let end { contents.endsBy = min(contents.endsBy ?? end, end) }
         }
         wakeup.signal()
     }
 
     /// The fatal error that ended the client, if any.
     var fatalError: KafkaError? {
-        state.withLock { $0.refusal.flatMap { $0.isFatal ? $0 : nil } }
+        contents.withLock { $0.refusal.flatMap { $0.isFatal ? $0 : nil } }
     }
 
     /// Fails every later send with an error; the first one counts.
     func refuse(_ error: KafkaError) {
-        state.withLock { $0.refusal = $0.refusal ?? error }
+        contents.withLock { $0.refusal = $0.refusal ?? error }
     }
 
+    /// Takes what was posted since the last call.
     func take() -> Contents {
-        state.withLock { state in
-            let contents = state.contents
-            state.contents = Contents()
-            state.contents.isStopping = contents.isStopping
-            state.contents.endsBy = contents.endsBy
+        contents.withLock { contents in
+            defer {
+                (contents.batches, contents.flushes, contents.depthQuestions) = ([], [], [])
+                (contents.hasCancellations, contents.raisesFatalError) = (false, false)
+            }
             return contents
         }
     }
 
-    /// Notes the end of the thread, after which flushes return at once, and returns the remaining contents.
+    /// Notes the end of the thread, and returns the remaining contents.
     func close() -> Contents {
-        state.withLock { state in
-            state.isClosed = true
-            defer { state.contents = Contents() }
-            return state.contents
-        }
+        contents.withLock { $0.isClosed = true }
+        return take()
     }
 }
 
@@ -219,14 +216,8 @@ struct SendQueue {
     }
 }
 
-/// The message of a delivery report.
-struct DeliverySlot {
-    var batch: SendBatch
-    /// The message's place in its batch.
-    var index: Int
-    /// Bytes that count towards the bound.
-    var size: Int
-}
+/// A message under way: its batch, its place there, and the bytes that count towards the bound.
+typealias DeliverySlot = (batch: SendBatch, index: Int, size: Int)
 
 /// Messages under way by tag. A tag goes through librdkafka as the message's opaque pointer, and is never 0.
 struct DeliverySlots {

@@ -13,30 +13,30 @@ import WidgetStore
 struct EventLines: Sendable {
     private let decoder = EventDecoder(maximumEventBytes: 1_048_576)
     /// Nil to accept events for any app and kind.
-    var targets: TargetCheck?
+    var targets: KindDirectory?
     let now: @Sendable () -> Timestamp
 
     func event(_ line: [UInt8]) throws(ModelError) -> OutgoingEvent {
-        let (attributes, object) = try Attributes.read(line)
-        guard let name = attributes.type?.stringValue else {
+        let (attributes, object) = try Self.attributes(line)
+        guard let name = attributes["type"]?.stringValue else {
             throw ModelError(
                 message: "expected the type of an event, such as freshet.push.received.v1", pointer: "/type")
         }
         guard let type = EventType(rawValue: name) else {
             let known = EventType.allCases.map(\.rawValue)
-            let meant = Suggestion.word(for: name, among: known)
+            let meant = name.meant(among: known)
             throw ModelError(message: "unknown event type \(Text.quoted(name))\(meant)", pointer: "/type")
         }
         // The short form lacks attributes that have defaults.
         let event = JSONWriter.object(capacity: line.count + 256) { event in
-            if !attributes.hasVersion { event.append("specversion", "1.0") }
-            if !attributes.hasID { event.append("id", RandomID.make()) }
-            if !attributes.hasSource { event.append("source", Self.source) }
+            if attributes["specversion"] == nil { event.append("specversion", "1.0") }
+            if attributes["id"] == nil { event.append("id", String.randomID()) }
+            if attributes["source"] == nil { event.append("source", Self.source) }
             event.appendMembers(of: line[object])
         }
         let decoded = try decode(event, type)
         // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
-        if let time = attributes.time, decoded.envelope.time == nil {
+        if let time = attributes["time"], decoded.time == nil {
             let found = time.stringValue.map { Text.quoted($0) } ?? time.kind.name
             throw ModelError(message: "expected a time of RFC 3339, found \(found)", pointer: "/time")
         }
@@ -46,53 +46,39 @@ struct EventLines: Sendable {
             throw ModelError(message: error.message, pointer: "/data" + error.pointer)
         }
         return OutgoingEvent(
-            decoded.event, id: decoded.envelope.id, source: decoded.envelope.source,
-            time: decoded.envelope.time ?? now(), key: attributes.key, traceparent: decoded.envelope.traceparent)
+            decoded.event, id: decoded.id, source: decoded.source,
+            time: decoded.time ?? now(), key: attributes["key"]?.stringValue, traceparent: decoded.traceparent)
     }
 
-    /// The attributes that a line may leave out, and those that the decoder does not read.
-    private struct Attributes {
-        var type: JSONValue?
-        var time: JSONValue?
-        var key: String?
-        var hasVersion = false
-        var hasID = false
-        var hasSource = false
-
-        /// Returns the attributes and the place of the object in the line.
-        static func read(_ line: [UInt8]) throws(ModelError) -> (Attributes, object: Range<Int>) {
-            var reader = JSONReader(line)
-            var attributes = Attributes()
-            var kind = JSONKind.null
-            var object = 0..<0
-            do throws(JSONError) {
-                kind = try reader.peek()
-                let start = reader.position
-                if kind == .object { try attributes.read(&reader) } else { try reader.skip() }
-                object = start..<reader.position
-                try reader.finish()
-            } catch {
-                throw ModelError(message: "not JSON: \(error)")
-            }
-            guard kind == .object else { throw ModelError(message: "expected an object, found \(kind.name)") }
-            return (attributes, object)
-        }
-
-        private mutating func read(_ reader: inout JSONReader) throws(JSONError) {
-            try reader.beginObject()
-            while let key = try reader.nextKey() {
-                switch key {
-                case "type": type = try reader.value()
-                case "time": time = try reader.value()
-                case "key": self.key = try reader.value().stringValue
-                default:
-                    if "specversion" ~= key { hasVersion = true }
-                    if "id" ~= key { hasID = true }
-                    if "source" ~= key { hasSource = true }
-                    try reader.skip()
+    /// Returns the attributes that a line may leave out or that the decoder does not read, and the place of the object in
+    /// the line.
+    private static func attributes(_ line: [UInt8]) throws(ModelError) -> (JSONObject, object: Range<Int>) {
+        var reader = JSONReader(line)
+        var attributes = JSONObject()
+        var kind = JSONKind.null
+        var object = 0..<0
+        do throws(JSONError) {
+            kind = try reader.peek()
+            let start = reader.position
+            if kind == .object {
+                try reader.beginObject()
+                while let key = try reader.nextKey() {
+                    switch key {
+                    case "type", "time", "key", "specversion", "id", "source":
+                        attributes[reader.text(of: key)] = try reader.value()
+                    default: try reader.skip()
+                    }
                 }
+            } else {
+                try reader.skip()
             }
+            object = start..<reader.position
+            try reader.finish()
+        } catch {
+            throw ModelError(message: "not JSON: \(error)")
         }
+        guard kind == .object else { throw ModelError(message: "expected an object, found \(kind.name)") }
+        return (attributes, object)
     }
 
     static let source = "/freshet/publish"
@@ -213,38 +199,36 @@ struct LineReader: Sendable {
         do {
             return try outcome.get()
         } catch {
-            throw CommandFailure(.failure, "\(name) cannot be read: \(BoundedFile.reason(error))")
+            throw CommandFailure(.failure, "\(name) cannot be read: \(CommandFailure.reason(error))")
         }
     }
 }
 
 /// Checks that the apps and kinds that events name are registered, so that they do not become dead letters.
-struct TargetCheck: Sendable {
-    let directory: KindDirectory
-
-    /// Reads the directory; nil for none, without a configured database or with `--no-check`.
-    static func load(_ settings: Settings, noCheck: Bool) async throws -> TargetCheck? {
+extension KindDirectory {
+    /// Reads the directory for checks; nil for none, without a configured database or with `--no-check`.
+    static func load(_ settings: Settings, noCheck: Bool) async throws -> KindDirectory? {
         guard !noCheck, settings.postgres.url != nil else { return nil }
         return try await settings.withPool { pool in
-            try await SchemaCheck.require(on: pool)
-            return TargetCheck(directory: try await DirectoryCache(pool: pool).refresh())
+            try await pool.requireMigrations()
+            return try await DirectoryCache(pool: pool).refresh()
         }
     }
 
-    func app(_ name: String) throws(ModelError) -> RegisteredApp {
-        guard let app = directory.apps[name], Text.equal(app.name, name) else {
-            let meant = Suggestion.word(for: name, among: directory.apps.keys.sorted())
+    func requiredApp(_ name: String) throws(ModelError) -> RegisteredApp {
+        guard let app = apps[name], Text.equal(app.name, name) else {
+            let meant = name.meant(among: apps.keys.sorted())
             throw ModelError(message: "no app \(Text.quoted(name)) is registered\(meant)", pointer: "/app")
         }
         return app
     }
 
-    func kind(_ name: String, of app: RegisteredApp, pointer: String = "/kind") throws(ModelError) -> RegisteredKind {
-        guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
-            if let kind = directory.unreadableKind(name, of: app) {
-                throw ModelError(message: kind.message, pointer: pointer)
-            }
-            let meant = Suggestion.word(for: name, among: directory.kinds(of: app).keys.sorted())
+    func requiredKind(
+        _ name: String, of app: RegisteredApp, pointer: String = "/kind"
+    ) throws(ModelError) -> RegisteredKind {
+        guard let kind = kind(name, of: app), Text.equal(kind.definition.name, name) else {
+            if let kind = unreadableKind(name, of: app) { throw ModelError(message: kind.message, pointer: pointer) }
+            let meant = name.meant(among: kinds(of: app).keys.sorted())
             throw ModelError(
                 message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)", pointer: pointer)
         }
@@ -252,15 +236,15 @@ struct TargetCheck: Sendable {
     }
 
     func check(_ event: FreshetEvent) throws(ModelError) {
-        let app = try app(event.app)
+        let app = try requiredApp(event.app)
         switch event.change {
         case .reload(let request):
             guard case .kinds(let names) = request.kinds else { return }
             // A reload needs no definition.
-            for name in names where directory.unreadableKind(name, of: app) == nil {
-                _ = try kind(name, of: app, pointer: "/kinds")
+            for name in names where unreadableKind(name, of: app) == nil {
+                _ = try requiredKind(name, of: app, pointer: "/kinds")
             }
-        case .widget(.placed(let placement)): _ = try kind(placement.kind, of: app)
+        case .widget(.placed(let placement)): _ = try requiredKind(placement.kind, of: app)
         case .widget, .view, .device, .person, .interaction: break
         }
     }

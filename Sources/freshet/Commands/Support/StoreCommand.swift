@@ -80,7 +80,7 @@ extension WidgetStore {
             return CommandFailure(
                 .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
         }
-        let meant = Suggestion.word(for: kind, among: kinds.filter { !$0.isRetired }.map(\.name))
+        let meant = kind.meant(among: kinds.filter { !$0.isRetired }.map(\.name))
         return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
     }
 
@@ -98,10 +98,10 @@ extension WidgetStore {
     }
 }
 
-extension Suggestion {
+extension String {
     /// `; did you mean name?` for a message about a word of the command line, or nothing.
-    static func word(for name: String, among candidates: some Sequence<String>) -> String {
-        closest(to: name, among: candidates).map { "; did you mean \($0)?" } ?? ""
+    func meant(among candidates: some Sequence<String>) -> String {
+        closest(among: candidates).map { "; did you mean \($0)?" } ?? ""
     }
 }
 
@@ -136,18 +136,17 @@ extension String {
 extension SigningSecret {
     /// Reads a file with a secret.
     init(file path: String) throws(CommandFailure) {
-        do throws(SigningSecretReference.Unresolved) {
-            self = try SigningSecretReference.file(path)
-                .resolve(environment: [:], folder: FileManager.default.currentDirectoryPath)
+        do throws(FileProblem) {
+            try self.init(file: path, in: FileManager.default.currentDirectoryPath)
         } catch {
             throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
         }
     }
 }
 
-extension Manifest {
+extension [Manifest] {
     /// Signing secrets by app.
     var secrets: [String: [UInt8]] {
-        Dictionary(apps.compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
+        Dictionary(compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
     }
 }

@@ -1,0 +1,496 @@
+import JSON
+internal import WidgetModel
+
+/// Reads the data of events.
+///
+/// Variables for required members have placeholder values, which are never returned: `members` throws if a member is
+/// missing.
+extension JSONReader {
+    /// All errors of data that ``event(of:_:)`` refuses: at most one for each member in the order of the data, then those
+    /// of missing members. Bytes behind the data are an error if there is no other.
+    mutating func problems(of type: EventType) -> [JSONError] {
+        var problems: [JSONError]? = []
+        do throws(JSONError) {
+            _ = try event(of: type, &problems)
+            try finish()
+        } catch {
+            if problems?.last != error { problems?.append(error) }
+        }
+        return problems ?? []
+    }
+
+    /// - Parameter problems: receives the errors of members; nil to throw the first one.
+    mutating func event(
+        of type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        switch type {
+        case .pushReceived, .appChanged, .reloadRequested: try reloadEvent(type, &problems)
+        case .widgetPlaced: try placementEvent(&problems)
+        case .widgetConfigured, .widgetRemoved, .widgetViewed: try widgetEvent(type, &problems)
+        case .deviceEnvironmentChanged, .deviceRegistered, .deviceUnregistered: try deviceEvent(type, &problems)
+        case .stackChanged, .stackTurned: try stackEvent(type, &problems)
+        case .shortcutsReplaced: try shortcutsEvent(&problems)
+        case .interactionDonated: try interactionEvent(&problems)
+        }
+    }
+
+    private mutating func reloadEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
+        var matching: WidgetConfiguration?
+        var reason = type == .reloadRequested ? ReloadReason.operator : .push
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "audience": audience = try reader.audience()
+            case "kinds": kinds = try reader.kindScope()
+            case "matching":
+                let predicate = try WidgetConfiguration(from: &reader)
+                // Every configuration contains the empty one, so that such a request stays O(1).
+                matching = predicate.isEmpty ? nil : predicate
+            case "state": reason = try reader.appState()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(
+            ReloadRequest(app: app, audience: audience, kinds: kinds, matching: matching, reason: reason))
+    }
+
+    private mutating func placementEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var placement = WidgetPlacement(
+            app: "", widget: "", user: "", device: "", kind: "", family: .systemSmall,
+            environment: WidgetEnvironment(storedLocale: "", timeZone: ""))
+        try members(of: .widgetPlaced, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "widget": placement.widget = try reader.identifier()
+            case "user": placement.user = try reader.identifier()
+            case "device": placement.device = try reader.identifier()
+            case "kind": placement.kind = try reader.identifier()
+            case "family": placement.family = try reader.family()
+            case "configuration": placement.configuration = try WidgetConfiguration(from: &reader)
+            case "environment": placement.environment = try reader.environment()
+            case "app": placement.app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(placement)
+    }
+
+    private mutating func widgetEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, widget, configuration) = ("", "", WidgetConfiguration.empty)
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "widget": widget = try reader.identifier()
+            case "configuration": configuration = try WidgetConfiguration(from: &reader)
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        let change: FreshetEvent.Change =
+            switch type {
+            case .widgetConfigured: .widget(.configured(widget: widget, configuration))
+            case .widgetRemoved: .widget(.removed(widget: widget))
+            default: .view(widget: widget)
+            }
+        return FreshetEvent(app: app, change)
+    }
+
+    private mutating func deviceEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, device, channel, isSignificant) = ("", "", DeliveryChannel.webhook, false)
+        var user: String?
+        var environment = WidgetEnvironment(storedLocale: "", timeZone: "")
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "user": user = try reader.identifier()
+            case "device": device = try reader.identifier()
+            case "environment": environment = try reader.environment()
+            case "significantTimeChange": isSignificant = try reader.bool()
+            case "channel": channel = try reader.deliveryChannel()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        let change: DeviceChange =
+            switch type {
+            case .deviceRegistered: .registered(device: device, channel)
+            case .deviceUnregistered: .unregistered(device: device)
+            default: .environment(device: device, environment, isSignificant: isSignificant)
+            }
+        return FreshetEvent(app: app, user: user, .device(change))
+    }
+
+    private mutating func stackEvent(
+        _ type: EventType, _ problems: inout [JSONError]?
+    ) throws(JSONError) -> FreshetEvent {
+        var (app, user, widget) = ("", "", "")
+        var stack = StackArrangement(device: "", name: "", widgets: [])
+        try members(of: type, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "user": user = try reader.identifier()
+            case "device": stack.device = try reader.identifier()
+            case "stack": stack.name = try reader.identifier()
+            case "widget": widget = try reader.identifier()
+            case "widgets": stack.widgets = try reader.widgetsOfStack()
+            case "smartRotate": stack.smartRotate = try reader.bool()
+            case "suggestions": stack.suggestions = try reader.bool()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(
+            app: app, user: user,
+            .person(
+                type == .stackChanged
+                    ? .stack(stack) : .turned(device: stack.device, stack: stack.name, widget: widget)))
+    }
+
+    private mutating func shortcutsEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var (app, user, shortcuts) = ("", "", [RelevantShortcut]())
+        var device: String?
+        try members(of: .shortcutsReplaced, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "user": user = try reader.identifier()
+            case "device": device = try reader.identifier()
+            case "shortcuts": shortcuts = try reader.shortcuts()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        for index in shortcuts.indices { shortcuts[index].content.app = app }
+        return FreshetEvent(app: app, user: user, .person(.shortcuts(device: device, shortcuts)))
+    }
+
+    private mutating func interactionEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
+        var (app, user, interaction) = ("", "", DonatedInteraction(kind: ""))
+        try members(of: .interactionDonated, &problems) { (reader, key) throws(JSONError) in
+            switch key {
+            case "user": user = try reader.identifier()
+            case "kind": interaction.kind = try reader.identifier()
+            case "configuration": interaction.configuration = try WidgetConfiguration(from: &reader)
+            case "device": interaction.device = try reader.identifier()
+            case "timeZone": interaction.timeZone = try reader.timeZone()
+            case "app": app = try reader.identifier()
+            default: try reader.skip()
+            }
+        }
+        return FreshetEvent(app: app, user: user, .interaction(interaction))
+    }
+
+    /// Reads the members that the type has, and skips others. Returns if none of the required ones is missing.
+    ///
+    /// - Parameters:
+    ///   - problems: receives the errors of members, of which the last is thrown; nil to throw the first one.
+    ///   - read: reads the value of the member with this key.
+    private mutating func members(
+        of type: EventType, _ problems: inout [JSONError]?,
+        _ read: (inout JSONReader, JSONKey) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        let members = type.members
+        var found: UInt32 = 0
+        let object = try beginObject()
+        while let key = try nextKey() {
+            if let index = members.required.firstIndex(where: { $0 ~= key }) {
+                found |= 1 << UInt32(index)
+            } else if !members.optional.contains(where: { $0 ~= key }) {
+                try skip()
+                continue
+            } else if try takeNull() {
+                continue
+            }
+            let start = checkpoint
+            do throws(JSONError) {
+                try read(&self, key)
+            } catch {
+                if problems == nil { throw error }
+                problems?.append(error)
+                rewind(to: start)
+                try skip()
+            }
+        }
+        for (index, name) in members.required.enumerated() where found & (1 << UInt32(index)) == 0 {
+            let error = missing("\(name)", inObjectAt: object)
+            if problems == nil { throw error }
+            problems?.append(error)
+        }
+        if let last = problems?.last { throw last }
+    }
+}
+
+/// The members of a type's data; optional ones may be null.
+private typealias EventMembers = (required: [ShortText], optional: [ShortText])
+
+private let reloadMembers: EventMembers = (["app", "audience", "kinds"], ["matching"])
+private let appChangeMembers: EventMembers = (["app", "audience", "kinds", "state"], ["matching"])
+private let placementMembers: EventMembers = (
+    ["app", "widget", "user", "device", "kind", "family", "environment"], ["configuration"]
+)
+private let configurationMembers: EventMembers = (["app", "widget", "configuration"], [])
+private let widgetMembers: EventMembers = (["app", "widget"], [])
+private let environmentMembers: EventMembers = (["app", "device", "environment"], ["significantTimeChange"])
+private let registrationMembers: EventMembers = (["app", "user", "device", "channel"], [])
+private let deviceMembers: EventMembers = (["app", "user", "device"], [])
+private let stackMembers: EventMembers = (
+    ["app", "user", "device", "stack", "widgets"], ["smartRotate", "suggestions"]
+)
+private let turnMembers: EventMembers = (["app", "user", "device", "stack", "widget"], [])
+private let shortcutsMembers: EventMembers = (["app", "user", "shortcuts"], ["device"])
+private let interactionMembers: EventMembers = (["app", "user", "kind"], ["configuration", "device", "timeZone"])
+
+extension EventType {
+    fileprivate var members: EventMembers {
+        switch self {
+        case .pushReceived, .reloadRequested: reloadMembers
+        case .appChanged: appChangeMembers
+        case .widgetPlaced: placementMembers
+        case .widgetConfigured: configurationMembers
+        case .widgetRemoved, .widgetViewed: widgetMembers
+        case .deviceEnvironmentChanged: environmentMembers
+        case .deviceRegistered: registrationMembers
+        case .deviceUnregistered: deviceMembers
+        case .stackChanged: stackMembers
+        case .stackTurned: turnMembers
+        case .shortcutsReplaced: shortcutsMembers
+        case .interactionDonated: interactionMembers
+        }
+    }
+}
+
+/// The parts of a reload request.
+extension JSONReader {
+    /// `{"user": id}`, `{"device": id}`, `{"widget": id}` or `{"everyone": true}`; exactly one of them.
+    mutating func audience() throws(JSONError) -> Audience {
+        var audience: Audience?
+        var count = 0
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "user": audience = .user(try identifier())
+            case "device": audience = .device(try identifier())
+            case "widget": audience = .widget(try identifier())
+            case "everyone":
+                _ = try peek()
+                let valueOffset = position
+                guard try bool() else { throw failure(.invalidValue, "expected true, found false", at: valueOffset) }
+                audience = .everyone
+            default:
+                try skip()
+                continue
+            }
+            count += 1
+        }
+        guard count == 1, let audience else {
+            throw failure(
+                .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)",
+                at: object)
+        }
+        return audience
+    }
+
+    /// A list of kind names or `"all"`.
+    mutating func kindScope() throws(JSONError) -> KindScope {
+        let kind = try peek()
+        let offset = position
+        switch kind {
+        case .string:
+            return try string(#"a list of kinds or "all""#) { $0.elementsEqual("all".utf8) ? .all : nil }
+        case .array:
+            var names: [String] = []
+            try beginArray()
+            while try nextElement() {
+                guard names.count < EventDecoder.maximumKinds else {
+                    throw failure(.invalidValue, "more than \(EventDecoder.maximumKinds) kinds", at: offset)
+                }
+                names.append(try identifier())
+            }
+            guard let scope = KindScope(names: names) else {
+                throw failure(.invalidValue, "expected at least one kind", at: offset)
+            }
+            return scope
+        case .null, .bool, .number, .object:
+            throw wrongType(expected: "an array or a string", found: kind)
+        }
+    }
+
+    /// `"foreground"` or `"background"`.
+    mutating func appState() throws(JSONError) -> ReloadReason {
+        try string(#""foreground" or "background""#) {
+            $0.elementsEqual("foreground".utf8) ? .foreground : $0.elementsEqual("background".utf8) ? .background : nil
+        }
+    }
+}
+
+/// The parts of events about a person's stacks and shortcuts.
+extension JSONReader {
+    /// Ids of a stack's widgets; each once.
+    mutating func widgetsOfStack() throws(JSONError) -> [String] {
+        var ids: [String] = []
+        try list(atMost: StackArrangement.maximumWidgets, "widgets") { (reader) throws(JSONError) in
+            _ = try reader.peek()
+            let offset = reader.position
+            let id = try reader.identifier()
+            guard !ids.contains(where: { Text.equal($0, id) }) else {
+                throw reader.failure(.invalidValue, "widget \(Text.quoted(id)) is there twice", at: offset)
+            }
+            ids.append(id)
+        }
+        return ids
+    }
+
+    /// Shortcuts; the name of their app is left empty.
+    mutating func shortcuts() throws(JSONError) -> [RelevantShortcut] {
+        var shortcuts: [RelevantShortcut] = []
+        try list(atMost: EventDecoder.maximumShortcuts, "shortcuts") { (reader) throws(JSONError) in
+            shortcuts.append(try reader.shortcut())
+        }
+        return shortcuts
+    }
+
+    private mutating func shortcut() throws(JSONError) -> RelevantShortcut {
+        var shortcut = RelevantShortcut(content: WidgetContent(app: "", kind: ""))
+        var kind: String?
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "kind": kind = try identifier()
+            case "configuration":
+                if try !takeNull() { shortcut.content.configuration = try WidgetConfiguration(from: &self) }
+            case "role":
+                if try !takeNull() { shortcut.role = try role() }
+            case "ranges":
+                if try !takeNull() { shortcut.ranges = try ranges() }
+            default: try skip()
+            }
+        }
+        shortcut.content.kind = try require(kind, "kind", ofObjectAt: object)
+        return shortcut
+    }
+
+    private mutating func role() throws(JSONError) -> String {
+        _ = try peek()
+        let offset = position
+        let text = try identifier()
+        guard text.utf8.count <= EventDecoder.maximumRoleBytes else {
+            throw failure(.invalidValue, "must be at most \(EventDecoder.maximumRoleBytes) bytes", at: offset)
+        }
+        return text
+    }
+
+    private mutating func ranges() throws(JSONError) -> [Range<Timestamp>] {
+        var ranges: [Range<Timestamp>] = []
+        try list(atMost: EventDecoder.maximumRanges, "ranges") { (reader) throws(JSONError) in
+            var from: Timestamp?
+            var until: Timestamp?
+            let object = try reader.beginObject()
+            while let key = try reader.nextKey() {
+                switch key {
+                case "from": from = try reader.timestamp()
+                case "until": until = try reader.timestamp()
+                default: try reader.skip()
+                }
+            }
+            let begin = try reader.require(from, "from", ofObjectAt: object)
+            let end = try reader.require(until, "until", ofObjectAt: object)
+            guard begin < end else {
+                throw reader.failure(.invalidValue, "a range must end after it begins", at: object)
+            }
+            ranges.append(begin..<end)
+        }
+        return ranges.sorted { $0.lowerBound < $1.lowerBound }
+    }
+
+    /// A time zone; nil for one that cannot be used.
+    mutating func timeZone() throws(JSONError) -> String? {
+        let environment = WidgetEnvironment(reportedLocale: "en", timeZone: try string())
+        return environment.problems.isEmpty ? environment.timeZone : nil
+    }
+
+    /// An array with a limit.
+    private mutating func list(
+        atMost limit: Int, _ what: String, _ read: (inout JSONReader) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        _ = try peek()
+        let offset = position
+        var count = 0
+        try beginArray()
+        while try nextElement() {
+            count += 1
+            guard count <= limit else { throw failure(.invalidValue, "more than \(limit) \(what)", at: offset) }
+            try read(&self)
+        }
+    }
+}
+
+/// The parts of events about devices.
+extension JSONReader {
+    /// `{"apns": {"token", "environment", "topic"}}` or `{"webhook": true}`; exactly one of them.
+    mutating func deliveryChannel() throws(JSONError) -> DeliveryChannel {
+        var channel: DeliveryChannel?
+        var count = 0
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "apns": channel = .apns(try apnsAddress())
+            case "webhook":
+                _ = try peek()
+                let offset = position
+                guard try bool() else { throw failure(.invalidValue, "expected true, found false", at: offset) }
+                channel = .webhook
+            default:
+                try skip()
+                continue
+            }
+            count += 1
+        }
+        guard count == 1, let channel else {
+            throw failure(.invalidValue, "expected exactly one of apns, webhook, found \(count)", at: object)
+        }
+        return channel
+    }
+
+    private mutating func apnsAddress() throws(JSONError) -> APNsAddress {
+        var token: [UInt8]?
+        var environment = APNsAddress.Environment.production
+        var topic: String?
+        let object = try beginObject()
+        while let key = try nextKey() {
+            switch key {
+            case "token": token = try apnsToken()
+            case "environment":
+                if try !takeNull() {
+                    environment = try string("production or sandbox") {
+                        APNsAddress.Environment(rawValue: String(decoding: $0, as: UTF8.self))
+                    }
+                }
+            case "topic":
+                _ = try peek()
+                let offset = position
+                let text = try string()
+                if let problem = APNsAddress.problem(ofTopic: text) {
+                    throw failure(.invalidValue, problem, at: offset)
+                }
+                topic = text
+            default: try skip()
+            }
+        }
+        return APNsAddress(
+            token: try require(token, "token", ofObjectAt: object), environment: environment,
+            topic: try require(topic, "topic", ofObjectAt: object))
+    }
+
+    /// A token in hexadecimal digits. Errors do not repeat it.
+    private mutating func apnsToken() throws(JSONError) -> [UInt8] {
+        _ = try peek()
+        let offset = position
+        let text = try string()
+        guard let token = [UInt8](hexadecimal: text), (8...APNsAddress.maximumTokenBytes).contains(token.count) else {
+            throw failure(
+                .invalidValue, "expected 16 to \(2 * APNsAddress.maximumTokenBytes) hexadecimal digits", at: offset)
+        }
+        return token
+    }
+}

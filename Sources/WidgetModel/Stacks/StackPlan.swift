@@ -1,0 +1,418 @@
+package import JSON
+
+/// Content of a widget, independent of its place: two widgets with the same content look the same.
+package struct WidgetContent: Hashable, Comparable, Sendable {
+    package var app: String
+    package var kind: String
+    package var configuration: WidgetConfiguration
+
+    package init(app: String, kind: String, configuration: WidgetConfiguration = .empty) {
+        self.app = app
+        self.kind = kind
+        self.configuration = configuration
+    }
+
+    package static func == (left: WidgetContent, right: WidgetContent) -> Bool {
+        Text.equal(left.app, right.app) && Text.equal(left.kind, right.kind)
+            && left.configuration == right.configuration
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        Text.hash(app, into: &hasher)
+        Text.hash(kind, into: &hasher)
+        hasher.combine(configuration)
+    }
+
+    /// Byte order of app, kind and configuration.
+    package static func < (left: WidgetContent, right: WidgetContent) -> Bool {
+        if !Text.equal(left.app, right.app) { return Text.precedes(left.app, right.app) }
+        if !Text.equal(left.kind, right.kind) { return Text.precedes(left.kind, right.kind) }
+        return Text.precedes(left.configuration.canonical, right.configuration.canonical)
+    }
+}
+
+/// Widgets on top of each other, as the person arranged them.
+package struct Stack: Hashable, Sendable {
+    /// A widget of the stack.
+    package struct Item: Hashable, Sendable {
+        package var widget: String
+        package var content: WidgetContent
+    }
+
+    /// A turn of the stack by hand.
+    package struct Turn: Hashable, Sendable {
+        /// The widget that the person brought to the top: one of the stack, or that of a suggestion.
+        package var widget: String
+        package var at: Timestamp
+    }
+
+    package var name: String
+    package var items: [Item]
+    /// Whether widgets rotate to the top automatically. Otherwise only the person turns the stack.
+    package var smartRotate = true
+    /// Whether widgets may be suggested.
+    package var suggestions = true
+    /// Last turn by hand.
+    package var chosen: Turn?
+}
+
+/// Shortcut that an app declares relevant for a widget.
+package struct RelevantShortcut: Hashable, Sendable {
+    package var content: WidgetContent
+    package var role: String
+    /// Times at which it is relevant. If empty, the shortcut is relevant when the person usually looks.
+    package var ranges: [Range<Timestamp>]
+
+    package init(content: WidgetContent, role: String = "", ranges: [Range<Timestamp>] = []) {
+        self.content = content
+        self.role = role
+        self.ranges = ranges
+    }
+
+    package func holds(at time: Timestamp) -> Bool { ranges.contains { $0.contains(time) } }
+}
+
+/// Limits of automatic rotations and suggestions.
+package struct RotationPolicy: Hashable, Sendable {
+    /// Minimum time between two automatic rotations, so that a stack does not flicker.
+    package var minimumStay: Duration = .seconds(900)
+    /// Time for which a turn by hand is respected.
+    package var respectForTurn: Duration = .seconds(7_200)
+    /// Minimum probability at which a widget rotates to the top.
+    package var minimumPrediction = 0.2
+    /// Minimum probability at which a widget is suggested.
+    package var minimumSuggestion = 0.3
+    /// Value of a widget while its shortcut is relevant, comparable to ranks and probabilities.
+    package var shortcutValue = 0.75
+    /// Largest number of suggestions of an app on a device in 24 hours.
+    package var maximumSuggestionsPerDay = 6
+
+    package init() {}
+}
+
+/// Top widget of a stack from now on, with reasons, and the widgets that are inserted meanwhile.
+package struct StackSchedule: Hashable, Sendable {
+    /// A widget of the stack, or one that is inserted for a while.
+    package enum Item: Hashable, Sendable {
+        case widget(String)
+        case suggestion(WidgetContent)
+
+        /// Id of a widget of the stack; nil for a suggestion.
+        package var widget: String? {
+            if case .widget(let id) = self { id } else { nil }
+        }
+    }
+
+    package enum Reason: Hashable, Sendable {
+        /// Nothing moved it to the top: it has been there since the stack is known.
+        case start
+        case personsChoice
+        case relevance(score: Double, rank: Double)
+        case prediction(probability: Double, explanation: String)
+        case shortcut(role: String)
+        /// The suggested widget before it was removed.
+        case suggestionEnded
+    }
+
+    /// Change of the top widget.
+    package struct Rotation: Hashable, Sendable {
+        package var from: Timestamp
+        package var item: Item
+        package var reason: Reason
+    }
+
+    /// Time in which a suggested widget is part of the stack.
+    package struct Insertion: Hashable, Sendable {
+        package var from: Timestamp
+        /// Nil: beyond the end of the schedule.
+        package var until: Timestamp?
+        package var content: WidgetContent
+        /// Shortcut or prediction.
+        package var reason: Reason
+
+        package func holds(at time: Timestamp) -> Bool { from <= time && time < until ?? .distantFuture }
+    }
+
+    /// In the order of their times. The first, which may be past, is to a widget of the stack; none for an empty stack.
+    package var rotations: [Rotation] = []
+    /// In the order of their times; at most one holds at a time.
+    package var insertions: [Insertion] = []
+
+    package init() {}
+
+    /// Top of the stack at a time.
+    package func top(at time: Timestamp) -> Rotation? { rotations.last { $0.from <= time } }
+
+    package func insertion(at time: Timestamp) -> Insertion? { insertions.first { $0.holds(at: time) } }
+}
+
+/// The schedule of a stack with what belongs to it, as it is stored, published and served.
+package struct StackPlan: Hashable, Sendable {
+    /// A stack among those of all apps.
+    package struct Key: Hashable, Sendable {
+        package var app: String
+        package var user: String
+        package var device: String
+        package var stack: String
+
+        package init(app: String, user: String, device: String, stack: String) {
+            self.app = app
+            self.user = user
+            self.device = device
+            self.stack = stack
+        }
+
+        /// Identity of the schedule: key of its messages.
+        package var id: TimelineID {
+            TimelineID(hashOf: JSONValue.texts([app, user, device, stack]).canonicalBytes)
+        }
+    }
+
+    package let key: Key
+    package var schedule: StackSchedule
+    package var plannedAt: Timestamp
+    /// Beginnings of suggestions on the device during the 24 hours before, in any of its stacks.
+    package var suggestedAt: [Timestamp]
+    /// Suggestions as they would be if all of their timelines were rendered. Not stored.
+    package var awaited: [StackSchedule.Insertion] = []
+    /// Whether a widget that is placed has no content yet. Not stored.
+    package var awaitsContent = false
+
+    package init(key: Key, schedule: StackSchedule, plannedAt: Timestamp, suggestedAt: [Timestamp] = []) {
+        self.key = key
+        self.schedule = schedule
+        self.plannedAt = plannedAt
+        self.suggestedAt = suggestedAt
+    }
+
+    /// Time before a suggestion at which its widget is placed, so that its timeline is rendered when it begins.
+    package static let lead: Duration = .seconds(900)
+    /// Time that a suggestion waits at least for the timeline of its widget.
+    package static let renderTime: Duration = .seconds(300)
+    /// Age at which a plan is replaced, before the end of its horizon.
+    package static let age: Duration = .seconds(6 * 3_600)
+
+    package var until: Timestamp { plannedAt + StackPlanner.horizon }
+
+    /// Beginnings of suggestions during the 24 hours before a time. One that goes on over several plans is in it once.
+    package func suggestions(before time: Timestamp) -> [Timestamp] {
+        let begun = schedule.insertions.map(\.from).filter { $0 <= time && !suggestedAt.contains($0) }
+        return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
+    }
+
+    /// Time at which the plan is looked at again: it gets old, or a suggestion's widget is to be placed or removed.
+    package var nextLook: Timestamp {
+        let insertions = schedule.insertions + awaited
+        let times = insertions.flatMap { [$0.from - Self.lead, $0.until].compactMap { $0 } }
+        // Postponed again in time; its content, if it comes, has the stack planned at once.
+        let again = awaitsContent ? plannedAt + Self.renderTime / 2 : .distantFuture
+        return min(plannedAt + Self.age, again, times.filter { $0 > plannedAt }.min() ?? .distantFuture)
+    }
+
+    /// Suggestions whose widgets are to be placed at a time.
+    package func placed(at time: Timestamp) -> [StackSchedule.Insertion] {
+        var contents: Set<WidgetContent> = []
+        return (schedule.insertions + awaited).filter { insertion in
+            insertion.from - Self.lead <= time && time < insertion.until ?? .distantFuture
+                && contents.insert(insertion.content).inserted
+        }
+    }
+
+    /// Widgets of suggestions to place when the plan is made, because they begin soon, and to remove, because they are
+    /// over.
+    ///
+    /// - Parameters:
+    ///   - present: ids of the widgets on the device.
+    ///   - member: family and environment of the stack's widgets; nil: it has none, and nothing is placed.
+    package func suggestionChanges(
+        present: [String], beside member: (family: WidgetFamily, environment: WidgetEnvironment)?
+    ) -> (placed: [WidgetPlacement], removed: [String]) {
+        let wanted = placed(at: plannedAt).map(\.content)
+        let ids = wanted.map { widget(of: $0) }
+        let suggested = present.filter { isSuggestion(widget: $0) }
+        let removed = suggested.filter { !ids.contains($0) }
+        guard let member else { return ([], removed) }
+        let placed = zip(wanted, ids).filter { !suggested.contains($0.1) }.map { content, id in
+            WidgetPlacement(
+                app: key.app, widget: id, user: key.user, device: key.device, kind: content.kind,
+                family: member.family, configuration: content.configuration, environment: member.environment)
+        }
+        return (placed, removed)
+    }
+
+    /// Whether an earlier plan says the same, as far as both reach. The evidence may differ: it moves with every plan.
+    package func continues(_ earlier: StackPlan) -> Bool {
+        guard plannedAt < earlier.plannedAt + Self.age else { return false }
+        let end = earlier.until
+        func seen(_ schedule: StackSchedule) -> StackSchedule {
+            var seen = schedule
+            let top = schedule.rotations.lastIndex { $0.from <= plannedAt } ?? 0
+            seen.rotations = schedule.rotations.dropFirst(top).filter { $0.from < end }
+            seen.insertions = schedule.insertions.filter { ($0.until ?? .distantFuture) > plannedAt && $0.from < end }
+            for index in seen.rotations.indices { seen.rotations[index].reason.removeEvidence() }
+            for index in seen.insertions.indices {
+                seen.insertions[index].reason.removeEvidence()
+                if (seen.insertions[index].until ?? .distantFuture) >= end { seen.insertions[index].until = nil }
+            }
+            return seen
+        }
+        return seen(schedule) == seen(earlier.schedule)
+    }
+
+    /// Id of the widget that shows a suggestion.
+    package func widget(of content: WidgetContent) -> String { prefix + Self.hash(of: content) }
+
+    private static func hash(of content: WidgetContent) -> String {
+        "\(TimelineID(hashOf: JSONValue.texts([content.kind, content.configuration.canonical]).canonicalBytes))"
+    }
+
+    private static let suggestionPrefix = "freshet-suggestion-"
+
+    /// Beginning of the ids of this stack's suggestions.
+    private var prefix: String { "\(Self.suggestionPrefix)\(key.id)-" }
+
+    /// Whether the widget is one that Freshet has placed for a suggestion of a content, into any stack.
+    static func isSuggestion(widget: String, of content: WidgetContent) -> Bool {
+        isSuggestion(widget: widget) && widget.hasSuffix("-\(hash(of: content))")
+    }
+
+    /// Whether the widget is one that Freshet has placed for a suggestion into this stack.
+    package func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: prefix.utf8) }
+
+    /// Whether the widget is one that Freshet has placed for a suggestion.
+    package static func isSuggestion(widget: String) -> Bool { widget.utf8.starts(with: suggestionPrefix.utf8) }
+
+    private func id(of item: StackSchedule.Item) -> String {
+        switch item {
+        case .widget(let id): id
+        case .suggestion(let content): widget(of: content)
+        }
+    }
+
+    /// The plan as a JSON object, as it is stored, published and served.
+    package var json: JSONValue {
+        [
+            "app": .string(key.app), "user": .string(key.user), "device": .string(key.device),
+            "stack": .string(key.stack), "plannedAt": .time(plannedAt), "until": .time(until),
+            "rotations": .array(
+                schedule.rotations.map { rotation in
+                    [
+                        "from": .time(rotation.from), "widget": .string(id(of: rotation.item)),
+                        "reason": rotation.reason.json,
+                    ]
+                }),
+            "suggestions": .array(
+                schedule.insertions.map { insertion in
+                    [
+                        "widget": .string(widget(of: insertion.content)), "kind": .string(insertion.content.kind),
+                        "configuration": insertion.content.configuration.value, "from": .time(insertion.from),
+                        "until": .time(insertion.until), "reason": insertion.reason.json,
+                    ]
+                }),
+            "suggestedAt": .array(suggestedAt.map { .time($0) }),
+        ]
+    }
+
+    /// Reads the stored form; nil when it is none.
+    package init?(stored json: JSONValue, key: Key) {
+        self.key = key
+        schedule = StackSchedule()
+        suggestedAt = (json["suggestedAt"]?.arrayValue ?? []).compactMap(\.timeValue)
+        guard let time = json["plannedAt"]?.timeValue, let rotations = json["rotations"]?.arrayValue,
+            let suggestions = json["suggestions"]?.arrayValue
+        else { return nil }
+        plannedAt = time
+        var contents: [String: WidgetContent] = [:]
+        for suggestion in suggestions {
+            guard let widget = suggestion["widget"]?.stringValue, let kind = suggestion["kind"]?.stringValue,
+                let values = suggestion["configuration"], let from = suggestion["from"]?.timeValue,
+                let reason = suggestion["reason"].flatMap(StackSchedule.Reason.init(json:))
+            else { return nil }
+            let content = WidgetContent(
+                app: key.app, kind: kind, configuration: WidgetConfiguration(storedCanonical: values.canonical))
+            contents[widget] = content
+            schedule.insertions.append(
+                StackSchedule.Insertion(
+                    from: from, until: suggestion["until"]?.timeValue, content: content, reason: reason))
+        }
+        for rotation in rotations {
+            guard let from = rotation["from"]?.timeValue, let widget = rotation["widget"]?.stringValue,
+                let reason = rotation["reason"].flatMap(StackSchedule.Reason.init(json:))
+            else { return nil }
+            let item = contents[widget].map(StackSchedule.Item.suggestion) ?? .widget(widget)
+            schedule.rotations.append(StackSchedule.Rotation(from: from, item: item, reason: reason))
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate var timeValue: Timestamp? { stringValue.flatMap { Timestamp(rfc3339: Array($0.utf8)[...]) } }
+}
+
+extension StackSchedule.Reason {
+    /// `{"type"}`, and the evidence by type.
+    package var json: JSONValue {
+        var object = JSONObject()
+        switch self {
+        case .start: object["type"] = "start"
+        case .personsChoice: object["type"] = "person"
+        case .relevance(let score, let rank):
+            object["type"] = "relevance"
+            object["score"] = .decimal(score)
+            object["rank"] = .decimal(rank)
+        case .prediction(let probability, let explanation):
+            object["type"] = "prediction"
+            object["probability"] = .decimal(probability)
+            object["evidence"] = .string(explanation)
+        case .shortcut(let role):
+            object["type"] = "shortcut"
+            if !role.isEmpty { object["role"] = .string(role) }
+        case .suggestionEnded: object["type"] = "suggestionEnded"
+        }
+        return .object(object)
+    }
+
+    /// Leaves the type only.
+    fileprivate mutating func removeEvidence() {
+        switch self {
+        case .relevance: self = .relevance(score: 0, rank: 0)
+        case .prediction: self = .prediction(probability: 0, explanation: "")
+        case .shortcut: self = .shortcut(role: "")
+        case .start, .personsChoice, .suggestionEnded: break
+        }
+    }
+
+    fileprivate init?(json: JSONValue) {
+        func number(_ key: String) -> Double { json[key]?.numberValue?.double ?? 0 }
+        switch json["type"]?.stringValue {
+        case "start": self = .start
+        case "person": self = .personsChoice
+        case "relevance": self = .relevance(score: number("score"), rank: number("rank"))
+        case "prediction":
+            self = .prediction(
+                probability: number("probability"), explanation: json["evidence"]?.stringValue ?? "")
+        case "shortcut": self = .shortcut(role: json["role"]?.stringValue ?? "")
+        case "suggestionEnded": self = .suggestionEnded
+        default: return nil
+        }
+    }
+
+    /// The reason in words.
+    package var words: String {
+        switch self {
+        case .start: "there is no evidence for another widget"
+        case .personsChoice: "the person turned the stack to it"
+        case .relevance(let score, let rank):
+            "its score of \(Self.rounded(score)) is above \(Self.rounded(rank * 100)) % of all of its scores"
+        case .prediction(let probability, let explanation):
+            "viewed with a probability of \(Self.rounded(probability * 100)) %"
+                + (explanation.isEmpty ? "" : ": \(explanation)")
+        case .shortcut(let role): "the app declared it relevant now" + (role.isEmpty ? "" : " (\(role))")
+        case .suggestionEnded: "a suggestion is over"
+        }
+    }
+
+    private static func rounded(_ value: Double) -> String {
+        JSONNumber((value * 10).rounded() / 10)?.text ?? "\(value)"
+    }
+}

@@ -1,0 +1,73 @@
+extension UInt8 {
+    var isASCIIDigit: Bool { (48...57).contains(self) }
+
+    /// Whether the byte is a lowercase or uppercase letter.
+    var isASCIILetter: Bool { (97...122).contains(self | 0x20) }
+
+    var isASCIIAlphanumeric: Bool { isASCIILetter || isASCIIDigit }
+
+    /// Value of a hexadecimal digit of either case; nil for any other byte.
+    @inline(__always)
+    var hexadecimalDigit: UInt8? {
+        switch self {
+        case 48...57: self - 48
+        case 65...70: self - 55
+        case 97...102: self - 87
+        default: nil
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Appends the lowest bytes of a number, the highest of them first.
+    mutating func append(_ number: UInt64, bytes count: Int) {
+        for position in (0..<count).reversed() { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * position))) }
+    }
+
+    /// Reads an even number of hexadecimal digits, either case; nil for anything else.
+    package init?(hexadecimal text: String) {
+        let digits = text.utf8.compactMap(\.hexadecimalDigit)
+        guard digits.count == text.utf8.count, digits.count.isMultiple(of: 2) else { return nil }
+        self = stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+}
+
+extension UInt64 {
+    /// The number of some bytes, at most eight, with the highest first.
+    init(bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | UInt64($1) } }
+}
+
+extension String {
+    /// Lower-case hexadecimal digits of bytes.
+    package init(hexadecimal bytes: [UInt8]) {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(2 * bytes.count)
+        for byte in bytes {
+            for nibble in [byte >> 4, byte & 15] { digits.append(nibble < 10 ? 48 + nibble : 87 + nibble) }
+        }
+        self.init(decoding: digits, as: UTF8.self)
+    }
+
+    /// Lower-case UUID form `8-4-4-4-12` of 128 bits.
+    init(uuid high: UInt64, _ low: UInt64) {
+        self.init(unsafeUninitializedCapacity: 36) { buffer in
+            var out = 0
+            for index in 0..<32 {
+                if index == 8 || index == 12 || index == 16 || index == 20 {
+                    buffer[out] = UInt8(ascii: "-")
+                    out += 1
+                }
+                let word = index < 16 ? high : low
+                let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index & 15))) & 15
+                buffer[out] = nibble < 10 ? 48 + nibble : 87 + nibble
+                out += 1
+            }
+            return out
+        }
+    }
+
+    /// An unguessable identifier: 128 random bits in hexadecimal.
+    package static func randomID() -> String {
+        String(uuid: .random(in: 0...(.max)), .random(in: 0...(.max))).filter { $0 != "-" }
+    }
+}
