@@ -229,9 +229,15 @@ extension Job {
             }
             let kind = statement.transaction.snapshot.kinds[row.kind].generations
             let now = statement.transaction.now
-            if isMine ? new.record.appoint(kind, at: now) : new.record.hasten(kind, at: now) {
-                listed.append((item.id, new))
-            }
+            let isAnew =
+                if isMine {
+                    new.record.appoint(kind, at: now)
+                } else if list.generation == nil || database.isOn(.lookForgetsGeneration) {
+                    new.record.hasten(kind, at: now)
+                } else {
+                    new.record.lookThroughSweep(kind, at: now)
+                }
+            if isAnew { listed.append((item.id, new)) }
             statement.transaction.writes.append(.timeline(item.id, new))
         }
         _ = database.appendLists(of: listed, &statement.transaction)

@@ -323,9 +323,9 @@ package final class FreshetNode: Sendable {
         return console
     }
 
-    private func api(port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: [LivenessProbe])
-        -> [any Service]
-    {
+    private func api(
+        port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: [LivenessProbe]
+    ) -> [any Service] {
         let changes = TimelineChanges(limits: settings.api.waits, metrics: metrics)
         let service = APIService(
             configuration: settings.api, store: WidgetStore(pool: pool),

@@ -20,6 +20,8 @@ package struct ReloadRecord: Hashable, Sendable {
     /// Reason of the latest targeted request.
     package var reason = ReloadReason.placed
     package var ledger = BudgetLedger()
+    /// Generation of the kind at the last look through a reload of everyone that stored nothing.
+    package var lookedGeneration: Int64 = 0
 
     /// The record of a timeline that a widget is the first to show: requested once, and free of budget and spacing.
     package init(placedAt now: Timestamp, _ kind: KindGenerations, reason: ReloadReason) {
@@ -75,9 +77,18 @@ extension ReloadRecord {
         return true
     }
 
+    /// Ends a look through the list of a reload of everyone, which is no appointment. Returns whether there is a new one.
+    package mutating func lookThroughSweep(_ kind: KindGenerations, at now: Timestamp) -> Bool {
+        lookedGeneration = max(lookedGeneration, kind.current)
+        return hasten(kind, at: now)
+    }
+
     /// Rule 3: the appointment is made anew. Returns whether there is one now.
+    ///
+    /// - Parameter kind: as the statement's snapshot has it. If that is older than the last look, the timeline is looked
+    ///   at again now.
     package mutating func appoint(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        listedAt = look(kind, at: now) ?? .distantFuture
+        listedAt = lookedGeneration > kind.current ? now : look(kind, at: now) ?? .distantFuture
         listedLane = state.nextLane(kind, reason: reason)
         return listedAt != .distantFuture
     }
@@ -187,7 +198,7 @@ extension ReloadRecord {
             state.policyAt = max(state.policyAt, until)
         case .sleep: state.isAsleep = true
         }
-        return isMine ? appoint(kind, at: now) : hasten(kind, at: now)
+        return isMine ? appoint(kind, at: now) : lookThroughSweep(kind, at: now)
     }
 
     /// Ends a look whose fetch failed. Returns whether the appointment was made anew.

@@ -50,8 +50,12 @@ struct RowFormula {
         return "next_lane(\(columns.joined(separator: ", ")), \(kind)generation, \(kind)cancelled_generation)"
     }
 
+    /// Rule 3: time of a new appointment. It is now if a look through a reload of everyone has ended that knew a later
+    /// generation than this statement, whose snapshot of the kind is older than its lock of the row.
+    var newLook: String { "CASE WHEN t.looked_generation > \(kind)generation THEN now() ELSE \(nextLook) END" }
+
     /// Rule 3: assignments of a new appointment.
-    var appointment: String { "listed_at = \(nextLook), listed_anew = true, listed_lane = \(nextLane)" }
+    var appointment: String { "listed_at = \(newLook), listed_anew = true, listed_lane = \(nextLane)" }
 
     /// Rule 2: assignments that only improve the appointment, by a look in a lane. Computes the next look once.
     ///

@@ -135,6 +135,9 @@ private let rescheduleTimelinesFormula = RowFormula(
         // The policy's reload takes budget too: unchanged, it would be due again at once.
         "policy_at": "greatest(t.policy_at, i.eligible_at)", "retry_at": "coalesce(i.retry_at, t.retry_at)",
         "asleep": asleep,
+        "looked_generation": """
+        CASE WHEN i.swept THEN greatest(t.looked_generation, i.k_generation) ELSE t.looked_generation END
+        """,
     ], kind: "i.k_")
 
 /// The look has no decision to record: also for a timeline that does not go to sleep after all, and is looked at again.
@@ -142,7 +145,7 @@ private let isSilent = "(i.decision = 0 OR i.sleeps AND NOT \(asleep))"
 
 /// Timelines of retired kinds get a look only once they are orphaned.
 private let nextLook =
-    "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(rescheduleTimelinesFormula.nextLook) ELSE 'infinity' END"
+    "CASE WHEN i.k_retired_at IS NULL OR t.orphaned THEN \(rescheduleTimelinesFormula.newLook) ELSE 'infinity' END"
 
 /// The row's appointment is the list's: it ends, and is made anew. Another one is only improved.
 private let mine = "(NOT i.swept AND t.listed_at = i.list_due)"

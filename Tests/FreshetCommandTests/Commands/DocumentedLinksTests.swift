@@ -79,6 +79,39 @@ struct DocumentedLinksTests {
         }
     }
 
+    /// CONTRIBUTING.md lists the functions of the two ways. A reader follows them, so each must be in a file that its step
+    /// names, and the list says how long it is.
+    @Test("The ways through the code name functions that exist", arguments: ["reload through", "`GET` of"])
+    func ways(title: String) throws {
+        let sources = FileManager.default.enumerator(atPath: Self.repository.appendingPathComponent("Sources").path)
+        let files = try #require(sources).compactMap { ($0 as? String).map { "Sources/\($0)" } }
+        let document = try Self.text("CONTRIBUTING.md")
+        let start = try #require(document.range(of: "## The way of a \(title)"))
+        let rest = document[start.upperBound...]
+        let section = rest[..<(rest.range(of: "\n## ")?.lowerBound ?? rest.endIndex)]
+        var (functions, used) = (0, Set<String>())
+        for step in section.split(separator: /\n(?=[0-9]+\. )/).dropFirst() {
+            let names = step.prefix(upTo: step.range(of: "\n\n")?.lowerBound ?? step.endIndex)
+                .matches(of: /`([^`]+)`/).map { String($0.1) }.filter {
+                    !$0.hasPrefix("Sources/") || $0.hasSuffix(".swift")
+                }
+            var code = ""
+            for name in names where name.hasSuffix(".swift") {
+                let found = files.filter { $0 == name || $0.hasSuffix("/\(name)") }
+                #expect(found.count == 1, "\(name): \(found)")
+                used.formUnion(found)
+                code += try found.map(Self.text).joined()
+            }
+            for name in names where !name.hasSuffix(".swift") {
+                functions += 1
+                let member = name.prefix { $0 != "(" }.split(separator: ".").last.map(String.init) ?? name
+                let declarations = member == "init" ? ["init("] : ["func \(member)", "var \(member)", "let \(member)"]
+                #expect(declarations.contains { code.contains($0) }, "\(step.prefix(40)): \(name)")
+            }
+        }
+        #expect(section.contains("\(functions) functions in \(used.count) files"), "\(functions) in \(used.count)")
+    }
+
     @Test("Links, anchors and paths are recognised")
     func recognition() {
         let document = "# A b: `c_d`\n[x](y.md#z), `Sources/a` and `deploy/*.md`\n```\n# no\n[n](o)\n```\n"

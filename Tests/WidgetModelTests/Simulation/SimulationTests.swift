@@ -48,6 +48,7 @@ struct SimulationTests {
         (.tombstoneOfContent, 153),
         (.tombstoneUnstored, 40453),
         (.discardKeepsAppointment, 2123),
+        (.lookForgetsGeneration, 1_471_913),
     ]
 
     @Test("The simulation detects every disabled protection", arguments: protections)

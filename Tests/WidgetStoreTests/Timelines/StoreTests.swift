@@ -84,6 +84,36 @@ struct StoreTests {
         }
     }
 
+    @Test("A store that knows less of the kind than a look through a reload of everyone appoints a look at once")
+    func staleKind() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
+            let kind = try await store.kind()
+            let list = try #require(try await store.claim(.interactive).first)
+            let rows = list.timelines.map(\.row).sorted()
+            try #require(rows.count == 2)
+            let later = try await store.now() + .seconds(3_600)
+            let stored = try await store.pool.withTransaction { holder in
+                try await holder.simple("SELECT 1 FROM timeline WHERE id = \(rows[0]) FOR UPDATE")
+                // It locks in id order, so the second row is still free.
+                let late = Task { try await store.complete(list, eligibleAt: later) }
+                try await store.waitUntilBlocked()
+                try await store.sql(
+                    """
+                    UPDATE kind SET generation = 1 WHERE id = \(kind.id);
+                    INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
+                    VALUES (\(kind.id), 3, now(), now(), 1, ARRAY[\(rows[1])])
+                    """)
+                let sweep = try #require(try await store.claim(.bulk).first)
+                try await store.finish(sweep, .nothing)
+                try await store.end(sweep)
+                return late
+            }.value
+            #expect(stored.count == 2)
+            #expect(stored.filter(\.isDue).map(\.row) == [rows[1]], "nothing else would look at it")
+        }
+    }
+
     @Test("A look without work ends the appointment; a deferral makes a later one")
     func settled() async throws {
         try await withStore { store in
