@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // For runs with the thread sanitizer only, preloaded into the test process. It shows the sanitizer two kinds of
 // synchronisation that it cannot see by itself; nothing is suppressed.
 //

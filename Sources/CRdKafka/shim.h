@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // librdkafka, and its in-process cluster (a separate header that Debian's librdkafka-dev installs beside it).
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The canonical form of RFC 8785: members sorted by UTF-16 code units, numbers as in ECMAScript, the fewest escapes, no
 // white space.
 

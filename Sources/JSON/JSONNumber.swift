@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A JSON number, exactly as it was written.
 ///
 /// Two numbers are equal when they are the same IEEE 754 double, which is all that RFC 8785 distinguishes.

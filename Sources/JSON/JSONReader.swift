@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Reads RFC 8259 JSON from bytes, value by value, without a tree and without copying values that are not requested.
 ///
 /// Skipped values are checked as strictly as those that are read: UTF-8, escapes, surrogates, numbers, duplicate keys,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A string of the document, left in place.
 package struct JSONStringToken: Sendable, BitwiseCopyable {
     let start: Int

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A JSON document as a tree. For documents that are read often, use `JSONReader`, which builds no tree.
 ///
 /// Strings and keys are compared by bytes, objects regardless of the order of their members, and numbers as doubles.

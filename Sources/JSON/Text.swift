@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Byte-wise comparison and quoting of strings.
 ///
 /// Swift's `==` and `<` on `String` treat canonically equivalent texts as equal; PostgreSQL, Kafka keys and hashes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import Logging
 
 /// Reads messages by their offsets. Each call makes a connection and a thread of its own, joins no group and commits

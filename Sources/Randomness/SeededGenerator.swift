@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// SplitMix64: equal seeds give equal numbers on every platform.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     @usableFromInline package var state: UInt64

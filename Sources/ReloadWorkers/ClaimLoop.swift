@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 import PostgresClient
 import WidgetModel
@@ -26,7 +28,7 @@ struct ClaimLoop {
     mutating func run(isStopping: () -> Bool) async throws {
         while !isStopping() {
             try Task.checkCancellation()
-            let mark = context.signal.mark(.timelines)
+            let mark = context.signal.version(of: .timelines)
             guard let limit = try await turnOrBackOff(), !isStopping() else { continue }
             _ = try await context.signal.wait(
                 past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
@@ -94,14 +96,14 @@ struct ClaimLoop {
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
             inFlight: context.slots.all, allowances: allowances)
         let plan = scheduler.plan(due: ready, targets: targets, capacity: capacity)
-        let wishes = plan.wishes.map { wish in
-            ClaimWish(
-                kindID: wish.kindID, lane: wish.lane, lists: wish.sizes.count, timelines: wish.count,
-                since: isPartial ? watermarks.since(kindID: wish.kindID, lane: wish.lane) : .distantPast)
+        let requests = plan.requests.map { request in
+            ClaimRequest(
+                kindID: request.kindID, lane: request.lane, lists: request.sizes.count, timelines: request.count,
+                since: isPartial ? watermarks.since(kindID: request.kindID, lane: request.lane) : .distantPast)
         }
-        guard !wishes.isEmpty else { return (idle, plan.isHeldBack || plan.isFull) }
+        guard !requests.isEmpty else { return (idle, plan.isHeldBack || plan.isFull) }
         if isProbe { context.output.probeStarted() }
-        let claimed = try await claim(wishes, kinds)
+        let claimed = try await claim(requests, kinds)
         if isProbe, claimed == 0 { context.output.probeEnded() }
         return (claimed > 0 && !isProbe ? nil : idle, true)
     }
@@ -111,7 +113,7 @@ struct ClaimLoop {
         let began = context.clock.elapsed
         let queues = known.kinds.keys.flatMap { kindID in
             ReloadLane.allCases.map { lane in
-                ClaimWish(
+                ClaimRequest(
                     kindID: kindID, lane: lane, lists: 0,
                     since: isPartial ? watermarks.since(kindID: kindID, lane: lane) : .distantPast)
             }
@@ -129,15 +131,17 @@ struct ClaimLoop {
     }
 
     /// Claims and enters lists, urgent lanes first in a statement of their own. Returns the number of lists.
-    private mutating func claim(_ wishes: [ClaimWish], _ known: KindDirectory) async throws -> Int {
-        func grouped(_ wishes: [ClaimWish]) -> [(lease: Duration, wishes: [ClaimWish])] {
-            context.configuration.grouped(wishes, kinds: known.kinds, publishing: context.output.longestPublish)
+    private mutating func claim(_ requests: [ClaimRequest], _ known: KindDirectory) async throws -> Int {
+        func grouped(_ requests: [ClaimRequest]) -> [(lease: Duration, requests: [ClaimRequest])] {
+            context.configuration.grouped(requests, kinds: known.kinds, publishing: context.output.longestPublish)
         }
         var lists = 0
-        for (lease, wishes) in grouped(wishes.filter(\.lane.isUrgent)) + grouped(wishes.filter { !$0.lane.isUrgent }) {
+        for (lease, requests) in grouped(requests.filter(\.lane.isUrgent))
+            + grouped(requests.filter { !$0.lane.isUrgent })
+        {
             // Taken before the statement, so that the database's lease does not end earlier.
             let startedAt = context.clock.elapsed
-            let rows = try await context.pool.query(.claimLists(wishes, lease: lease))
+            let rows = try await context.pool.query(.claimLists(requests, lease: lease))
             watermarks.claimed(rows)
             guard let claim = Claim(rows) else { continue }
             lists += claim.lists.count
@@ -145,7 +149,7 @@ struct ClaimLoop {
             context.metrics.claimed.increment(by: claim.count)
             pipeline.enter(claim, known, startedAt: startedAt, leaseEnds: startedAt + lease)
         }
-        if wishes.contains(where: { $0.lane == .bulk }) { context.signal.signal(.sweeps) }
+        if requests.contains(where: { $0.lane == .bulk }) { context.signal.signal(.sweeps) }
         return lists
     }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Hummingbird
 package import Logging
 import PostgresClient
@@ -131,7 +133,7 @@ package final class APIService: Service {
     func pollOutcomes() async {
         let changes = resources.changes
         while !Task.isCancelled {
-            let mark = changes.eventsAwaited.mark(.timelines)
+            let mark = changes.eventsAwaited.version(of: .timelines)
             let events = changes.awaitedEvents
             guard !events.isEmpty else {
                 try? await changes.eventsAwaited.wait(past: mark)

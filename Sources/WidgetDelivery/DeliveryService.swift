@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import AsyncHTTPClient
 package import Logging
 package import PostgresClient
@@ -146,7 +148,7 @@ package struct DeliveryService: Service {
             isHeld: { [lease = configuration.lease, timeout = configuration.timeout] in
                 begun.duration(to: .now) < lease - timeout
             },
-            settle: { try await settle($0) })
+            record: { try await record($0) })
         let rest = try await devices.notify(list.devices) { claimedAt + readAt.duration(to: .now) }
         try await persistently { () throws(PostgresError) in
             guard let rest else {
@@ -158,9 +160,9 @@ package struct DeliveryService: Service {
         }
     }
 
-    private func settle(_ settlements: [DeliverySettlement]) async throws {
+    private func record(_ results: [DeliveryResult]) async throws {
         try await persistently { () throws(PostgresError) in
-            _ = try await store.query(.settleDeliveries(settlements, window: configuration.policy.window))
+            _ = try await store.query(.recordDeliveries(results, window: configuration.policy.window))
         }
     }
 
@@ -190,7 +192,7 @@ package struct DeliveryService: Service {
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
             let pause: Duration
-            let mark = signal?.mark(.deliveries)
+            let mark = signal?.version(of: .deliveries)
             heartbeat?.beat()
             defer { heartbeat?.rest() }
             do {

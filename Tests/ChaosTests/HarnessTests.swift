@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 import PostgresClient
 import TestSupport
@@ -55,7 +57,7 @@ struct HarnessTests {
         let worker: UInt128 = 0
         let texts = [
             Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql,
-            Statements.settleDeliveries([], window: .zero).sql, Statements.writePeople([]).sql,
+            Statements.recordDeliveries([], window: .zero).sql, Statements.writePeople([]).sql,
         ]
         for rewrite in Mutation.all.flatMap(\.rewrites) {
             let pattern = String(decoding: rewrite.pattern, as: UTF8.self)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Randomness
 
 /// Source of all random decisions in a run, as a function of its seed. Each part of the suite has its own stream, so

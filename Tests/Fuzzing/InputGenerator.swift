@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Randomness
 
 /// Generates broken documents from valid ones. Equal seeds give equal documents.

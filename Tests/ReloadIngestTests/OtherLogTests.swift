@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 import PostgresClient
@@ -59,13 +61,13 @@ struct OtherLogTests {
                     logger: log.logger, consumer: { $0.kafka = other.configuration })
                 try await ingest.running([service]) {
                     try await eventually("the partition reports that it is stopped") {
-                        service.status.standingPartitions == 1 && service.obstacles.contains { $0.contains(topic) }
+                        service.status.stalledPartitions == 1 && service.obstacles.contains { $0.contains(topic) }
                     }
                     let reason = try #require(service.obstacles.first { $0.contains(topic) })
                     #expect(reason.contains("\(topic)[0] is stopped: the log has another message at the offset 9"))
                     #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
                     #expect(reason.contains("freshet positions set \(topic) 0 10 "))
-                    #expect(service.status.standingPartitions == 1)
+                    #expect(service.status.stalledPartitions == 1)
                     #expect(try await ingest.counted() == 10)
                     _ = try await ingest.store.pool.execute(
                         .setPosition(topic: topic, partition: 0, nextOffset: nil))

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 import PostgresClient
@@ -75,7 +77,7 @@ struct OutOfRangeTests {
                 try await eventually("the partition reports that it is stopped") { !service.status.reasons.isEmpty }
                 let reason = try #require(service.obstacles.first)
                 #expect(reason.contains("\(topic)[0] is stopped"))
-                #expect(service.status.standingPartitions == 1)
+                #expect(service.status.stalledPartitions == 1)
                 #expect(reason.contains("retention has removed \(bounds.lowerBound - 3) offsets"))
                 #expect(reason.contains("freshet positions set \(topic) 0 earliest"))
                 // Another partition is still read.

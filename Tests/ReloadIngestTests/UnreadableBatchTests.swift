@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 import PostgresClient
@@ -41,12 +43,12 @@ struct UnreadableBatchTests {
                 try await RawRecordBatch(broken.content).produce(to: embedded, place)
                 try await ingest.publish([ingest.push("u0")])
                 try await eventually("the partition reports that it is stopped") {
-                    service.status.standingPartitions == 1 && service.obstacles.contains { $0.contains("\(place)") }
+                    service.status.stalledPartitions == 1 && service.obstacles.contains { $0.contains("\(place)") }
                 }
                 let reason = try #require(service.obstacles.first { $0.contains("\(place)") })
                 #expect(reason.contains("\(place): the batch at offset 1 cannot be read"), "\(reason)")
                 #expect(reason.contains("freshet positions set \(place.topic) 0 readable"), "\(reason)")
-                #expect(service.status.standingPartitions == 1)
+                #expect(service.status.stalledPartitions == 1)
                 #expect(try await ingest.counted() == 1)
                 // Another partition is still read.
                 try await ingest.publish([.placed(.test("w-new", user: "u-new"))])
@@ -56,7 +58,7 @@ struct UnreadableBatchTests {
                 try await eventually("the obstacle is repeated in the log") {
                     log.lines.count { $0.text == "ingest is blocked" } >= 3
                 }
-                #expect(service.status.standingPartitions == 1)
+                #expect(service.status.stalledPartitions == 1)
                 let reader = KafkaReader(configuration: ingest.kafka.configuration, logger: IngestHarness.quiet)
                 let errors = try await reader.check([place: 1], timeout: .seconds(10))
                 #expect(errors[place]?.isUnreadableBatch == true)
@@ -66,7 +68,7 @@ struct UnreadableBatchTests {
                     .setPosition(topic: place.topic, partition: place.partition, nextOffset: next))
                 try await eventually("the partition continues") { try await ingest.counted() == 2 }
                 try await eventually("no obstacles remain") { service.obstacles.isEmpty }
-                #expect(service.status.standingPartitions == 0)
+                #expect(service.status.stalledPartitions == 0)
             }
             // The retries are not logged.
             let lines = log.lines.filter { $0.level == .critical }

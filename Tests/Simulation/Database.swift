@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// A model of the parts of PostgreSQL that the protocol uses: READ COMMITTED with a snapshot per statement, row locks

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// The transaction of a batch: a sequence of statements, each with a snapshot, followed by locks and writes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 extension Job {
@@ -31,7 +33,7 @@ extension Job {
         var outcome: [(place: Int, stage: Stage)]?
         switch statement.work {
         case .store: outcome = store(&statement, context, &database)
-        case .settle: outcome = settle(&statement, context, &database)
+        case .reschedule: outcome = reschedule(&statement, context, &database)
         case .bury: outcome = bury(&statement, context, &database)
         case .lockOrphans:
             lockOrphans(&statement, context, &database)
@@ -181,7 +183,7 @@ extension Job {
         }
         guard row.revision < item.token else {
             // The list may hold the row's appointment, since a tombstone's revision makes none.
-            if !database.isOn(.discardKeepsAppointment) { rows[place].stage = .settled(.nothing) }
+            if !database.isOn(.discardKeepsAppointment) { rows[place].stage = .rescheduled(.nothing) }
             return
         }
         let read = item.row ?? row
@@ -192,9 +194,9 @@ extension Job {
             Answer(value: answer.value, policy: answer.policy, ledger: row.ledger, fetchedAt: answer.fetchedAt))
     }
 
-    // MARK: Settle
+    // MARK: Reschedule
 
-    private func settle(
+    private func reschedule(
         _ statement: inout OpenStatement, _ context: JobContext, _ database: inout Database
     ) -> [(place: Int, stage: Stage)]? {
         guard let held = heldLists(statement.transaction, &database),
@@ -203,13 +205,13 @@ extension Job {
         var listed: [(id: Int, row: TimelineRow)] = []
         for place in statement.rows {
             let item = rows[place]
-            guard case .settled(let settlement) = item.stage, let read = item.row, held.contains(item.list),
+            guard case .rescheduled(let end) = item.stage, let read = item.row, held.contains(item.list),
                 let row = database.tables.timelines[item.id]
             else { continue }
             let list = lists[item.list].row
             let isMine = list.generation == nil && row.listedAt == list.dueAt
             var new = row
-            switch settlement {
+            switch end {
             case .nothing where database.isOn(.nothingKeepsAppointment): continue
             case .fail(let retryAt):
                 guard row.revision == read.revision else { continue }
@@ -217,7 +219,7 @@ extension Job {
                 new.attempts += 1
             case .nothing, .wait, .sleep:
                 guard isMine || list.generation != nil else { continue }
-                if case .wait(let until) = settlement {
+                if case .wait(let until) = end {
                     new.state.eligibleAt = until
                     if !database.isOn(.waitLeavesPolicy) { new.state.policyAt = max(new.state.policyAt, until) }
                 }
@@ -225,7 +227,7 @@ extension Job {
                     row.state.requested == read.state.requested && row.viewedAt == read.viewedAt
                     && row.placedAt == read.placedAt
                     || database.isOn(.sleepUnchecked)
-                if case .sleep = settlement, isAsDecided { new.state.isAsleep = true }
+                if case .sleep = end, isAsDecided { new.state.isAsleep = true }
             }
             let kind = statement.transaction.snapshot.kinds[row.kind].generations
             let now = statement.transaction.now

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 extension Job {
@@ -46,7 +48,8 @@ extension Job {
         case .read: decide(place, context, &database)
         case .fetching(let ledger): fetch(place, ledger, context, &database)
         case .fetched: begin(.store, context, &database, &output) { if case .fetched = $0 { true } else { false } }
-        case .settled: begin(.settle, context, &database, &output) { if case .settled = $0 { true } else { false } }
+        case .rescheduled:
+            begin(.reschedule, context, &database, &output) { if case .rescheduled = $0 { true } else { false } }
         case .orphaned: begin(.bury, context, &database, &output) { if case .orphaned = $0 { true } else { false } }
         case .buried: begin(.lockOrphans, context, &database, &output) { if case .buried = $0 { true } else { false } }
         case .mismatched(let answer): resolveMismatch(place, answer, context, &database)
@@ -95,12 +98,12 @@ extension Job {
         {
         case .collect:
             rows[place].stage = .orphaned(isCollection: true)
-        case .nothing: rows[place].stage = .settled(.nothing)
+        case .nothing: rows[place].stage = .rescheduled(.nothing)
         case .fetch(_, let ledger):
             rows[place].fetchedAt = database.witness.fetchBegins()
             rows[place].stage = .fetching(ledger: ledger)
-        case .wait(let until, _): rows[place].stage = .settled(.wait(until: until))
-        case .sleep: rows[place].stage = .settled(.sleep)
+        case .wait(let until, _): rows[place].stage = .rescheduled(.wait(until: until))
+        case .sleep: rows[place].stage = .rescheduled(.sleep)
         }
     }
 
@@ -112,7 +115,7 @@ extension Job {
             if how % 4 == 0 {
                 isGivingBack = true
             } else {
-                rows[place].stage = .settled(.fail(retryAt: context.now + .seconds(how % 90)))
+                rows[place].stage = .rescheduled(.fail(retryAt: context.now + .seconds(how % 90)))
             }
             return
         }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// A list that a worker has leased.
@@ -19,7 +21,7 @@ enum Stage {
     case fetched(Answer)
     /// The row changed after it was read: it is read again, and the answer is stored or discarded.
     case mismatched(Answer)
-    case settled(Settlement)
+    case rescheduled(LookEnd)
     /// No widget shows the timeline: a tombstone is due, with a token that is written to the row first.
     case orphaned(isCollection: Bool)
     /// A message is due. A collection follows the tombstone that begins it.
@@ -39,7 +41,7 @@ struct Answer {
 }
 
 /// End of a look that stores nothing.
-enum Settlement {
+enum LookEnd {
     case nothing
     case wait(until: Timestamp)
     case sleep
@@ -127,7 +129,7 @@ struct Job {
 /// A statement of a job between its snapshot and its end.
 struct OpenStatement {
     enum Work {
-        case store, settle, bury, lockOrphans, collect
+        case store, reschedule, bury, lockOrphans, collect
     }
 
     var work: Work
@@ -155,7 +157,7 @@ extension Stage: CustomStringConvertible {
         case .fetching: "fetching"
         case .fetched: "fetched"
         case .mismatched: "mismatched"
-        case .settled(let settlement): "to settle (\(settlement))"
+        case .rescheduled(let end): "to reschedule (\(end))"
         case .orphaned: "to bury"
         case .publishing(let message, _): "to publish \(message)"
         case .sending(let message, _): "sending \(message)"

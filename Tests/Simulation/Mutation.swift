@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A protection that is disabled, to show that the simulation notices.
 package enum Mutation: String, CaseIterable, Sendable {
     // Ingest.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Randomness
 
 /// A schedule of faults. The seed determines the world, the steps and the order of healing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// A process with the ingest role. A crash loses its state; a zombie has not yet learned that its partitions belong to

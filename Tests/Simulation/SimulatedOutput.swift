@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// A model of the topic `freshet.timelines`. Messages arrive in any order, once or never. Senders wait for at most the

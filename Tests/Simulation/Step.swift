@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Randomness
 
 /// A step of a schedule. An impossible step has no effect, so every list of steps is a schedule. Numbers select among

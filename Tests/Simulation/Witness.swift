@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// Invariants, with their numbers in section 9 of the design.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Texts that run a script or break a page that does not escape them.
 package enum HostileTexts {
     package static let all = [

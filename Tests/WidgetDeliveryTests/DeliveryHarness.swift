@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import AsyncHTTPClient
 import Foundation
 import Logging
@@ -106,10 +108,10 @@ struct DeliveryHarness: Sendable {
 
     /// Stores the result of an attempt.
     func settle(_ verdict: DeliveryVerdict, _ device: DueDevice) async throws {
-        let settlement = DeliveryOutcome(verdict: verdict, answer: 200).settlement(
+        let result = DeliveryOutcome(verdict: verdict, answer: 200).result(
             of: device, at: device.claimedAt, resting: nil, policy: configuration.policy, jitter: 0)
         _ = try await store.pool.query(
-            .settleDeliveries([settlement], window: configuration.policy.window))
+            .recordDeliveries([result], window: configuration.policy.window))
     }
 
     /// Records that the API has served content to widgets.

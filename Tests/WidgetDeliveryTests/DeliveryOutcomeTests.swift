@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Testing
 import WidgetModel
 
@@ -11,13 +13,13 @@ struct DeliveryOutcomeTests {
     private func settle(
         _ verdict: DeliveryVerdict, attempts: Int = 0, developerMode: Bool = false, rest: RouteBackoff.Rest? = nil,
         jitter: Double = 1
-    ) -> DeliverySettlement {
+    ) -> DeliveryResult {
         let device = DueDevice(
             id: 1, list: ListHold(id: 1, lease: 1), dueAt: Self.now, appID: 1, app: "a",
             isDeveloperMode: developerMode, user: "u", device: "d", channel: .webhook, changed: 3,
             changedAt: nil, isUrgent: false, registeredAt: Self.now - .seconds(60), attempts: attempts,
             hasBadToken: false, budget: BudgetLedger(), hasFetched: false, claimedAt: Self.now)
-        return DeliveryOutcome(verdict: verdict, answer: 1).settlement(
+        return DeliveryOutcome(verdict: verdict, answer: 1).result(
             of: device, at: Self.now, resting: rest, policy: DeliveryPolicy(), jitter: jitter)
     }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import SampleProvider
 import TestSupport
@@ -81,9 +83,9 @@ struct DeviceListTests {
             try await delivery.deliver()
             #expect(delivery.apns.statistics.accepted == 1)
             // The first process's result arrives too late and has no effect.
-            let late = DeliveryOutcome(verdict: .forget(since: nil), answer: 410).settlement(
+            let late = DeliveryOutcome(verdict: .forget(since: nil), answer: 410).result(
                 of: device, at: device.claimedAt, resting: nil, policy: DeliveryPolicy(), jitter: 0)
-            #expect(try await delivery.store.pool.query(.settleDeliveries([late], window: .zero)).isEmpty)
+            #expect(try await delivery.store.pool.query(.recordDeliveries([late], window: .zero)).isEmpty)
             #expect(try await delivery.store.integer("SELECT count(*) FROM registration WHERE channel = 1") == 1)
         }
     }

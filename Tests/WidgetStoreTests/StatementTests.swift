@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 import PostgresClient
 import TestSupport
@@ -67,7 +69,7 @@ struct StatementTests {
         Statements.configurationsShown(kindID: 1, after: 1, through: 1), Statements.widgetsShowing([], limit: 1),
         Statements.removeWidgets([], from: []),
         Statements.advanceKindChange(kindID: 1, cursor: 1, changed: 1),
-        Statements.endKindChangePass(kindID: 1, settling: .zero), Statements.listMoves(),
+        Statements.endKindChangePass(kindID: 1, lifetime: .zero), Statements.listMoves(),
         Statements.countMisfits(kindID: 1), Statements.countStrays(kindID: 1, definition: kind, limit: 1),
         Statements.beginMove(appID: 1, kind: "a", configurations: true),
         Statements.cancelKind(app: "a", kind: "a"), Statements.listKinds(), Statements.anyIsRegistered([]),
@@ -133,7 +135,7 @@ struct StatementTests {
         Statements.claimSchedules(limit: 1, lease: .zero, unread: .zero), Statements.readPeople(of: []),
         Statements.readPlannedWidgets(of: []), Statements.writeRelevance([]), Statements.writeSchedules([]),
         Statements.recordPublished([]), Statements.releaseSchedules([]), Statements.deleteSchedules([]),
-        Statements.takeRelevanceChanges(limit: 1), Statements.settleRelevanceChanges([], schedules: 1),
+        Statements.takeRelevanceChanges(limit: 1), Statements.finishRelevanceChanges([], schedules: 1),
         Statements.readSchedules(of: []), Statements.readWidgetRelevance(app: "a", widget: "a"),
         Statements.recordSuggestions([]), Statements.ownersOfWidgets([]),
         Statements.writeRegistrations([]), Statements.registeredDevices(of: []), Statements.lockTokens(of: []),
@@ -151,7 +153,7 @@ struct StatementTests {
         Statements.deviceTotals(silentFor: .zero), Statements.deviceTotals(of: "a", silentFor: .zero),
         Statements.deleteOldDelivery(limit: 1),
         Statements.listRegistrations(app: "a", user: "a"), Statements.deliveryLag(),
-        Statements.settleDeliveries([], window: .zero), Statements.endDelivery(ListHold(id: 1, lease: 1)),
+        Statements.recordDeliveries([], window: .zero), Statements.endDelivery(ListHold(id: 1, lease: 1)),
         Statements.postponeDelivery(ListHold(id: 1, lease: 1), until: .distantPast),
         Statements.recordWebhookFailure(appID: 1, error: "a", patience: .zero),
         Statements.recordWebhookSuccess(appID: 1), Statements.enableWebhook(app: "a"), Statements.failingWebhooks(),

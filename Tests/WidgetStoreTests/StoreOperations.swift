@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import TestSupport
 import Testing
@@ -43,8 +45,10 @@ extension TestStore {
 
     /// Claims lists of all kinds in a lane.
     func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(600)) async throws -> [LeasedList] {
-        let wishes = try await directory().kinds.keys.sorted().map { ClaimWish(kindID: $0, lane: lane, lists: lists) }
-        return Claim(try await pool.query(.claimLists(wishes, lease: lease)))?.lists ?? []
+        let requests = try await directory().kinds.keys.sorted().map {
+            ClaimRequest(kindID: $0, lane: lane, lists: lists)
+        }
+        return Claim(try await pool.query(.claimLists(requests, lease: lease)))?.lists ?? []
     }
 
     /// Claims all lists that are ready.
@@ -177,9 +181,9 @@ extension TestStore {
     }
 
     /// Moves widgets until no work is due.
-    func moveAll(_ kindID: Int32, limit: Int = 100, settling: Duration = .zero) async throws {
+    func moveAll(_ kindID: Int32, limit: Int = 100, lifetime: Duration = .zero) async throws {
         var chunks = 0
-        while try await store.changeChunk(kindID: kindID, limit: limit, settling: settling) != nil {
+        while try await store.changeChunk(kindID: kindID, limit: limit, lifetime: lifetime) != nil {
             chunks += 1
             try #require(chunks < 1_000, "it ends")
         }

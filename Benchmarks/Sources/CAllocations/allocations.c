@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts allocations. The definitions here take the place of the C library's for everything in the process, Swift's runtime
 // included, since a program's own symbols come first; they hand on to glibc's own names for the same functions.
 

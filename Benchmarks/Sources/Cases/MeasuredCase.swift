@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Something that Freshet does for many messages or timelines, ready to be done over and over.
 public struct MeasuredCase: Sendable {
     public let name: String

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 import JSON
 import Logging
@@ -129,11 +131,11 @@ struct StatementPasses {
         let writer = StoredJobs(directory: try await DirectoryCache(pool: pool).refresh())
         while true {
             // As many lists as hold about the timelines of one store.
-            let wishes = kinds.map {
-                ClaimWish(kindID: $0.id, lane: .push, lists: max(1, Self.batch / 50 / kinds.count))
+            let requests = kinds.map {
+                ClaimRequest(kindID: $0.id, lane: .push, lists: max(1, Self.batch / 50 / kinds.count))
             }
             var began = ContinuousClock.now
-            let rows = try await connection.query(.claimLists(wishes, lease: .seconds(60)))
+            let rows = try await connection.query(.claimLists(requests, lease: .seconds(60)))
             spent.claim += began.duration(to: .now)
             guard let claim = Claim(rows) else { return }
             let writes = claim.lists.flatMap { list in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import AsyncHTTPClient
 package import JSON
 package import KafkaClient
@@ -38,8 +40,8 @@ package final class FreshetNode: Sendable {
     /// Signalled when the preparation is done: PostgreSQL, the migrations and the Kafka cluster are as required.
     private let prepared = WorkSignal()
     /// Marks before the preparation and before ingest's assignment, which ``ready()`` waits to pass.
-    private let unprepared: WorkSignal.Mark
-    private let unassigned: WorkSignal.Mark?
+    private let unprepared: WorkSignal.Version
+    private let unassigned: WorkSignal.Version?
     private let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     private let findings: @Sendable (_ app: String) async -> [JSONValue]
     let directory: DirectoryCache
@@ -94,8 +96,8 @@ package final class FreshetNode: Sendable {
         cluster = ClusterCheck(pool: pool, kafka: kafka, isNew: embedded != nil, logger: logger)
         apiPort = settings.role.runsAPI ? ListeningPort() : nil
         healthPort = settings.healthPort.map { _ in ListeningPort() }
-        unprepared = prepared.mark(.timelines)
-        unassigned = settings.role.runsIngest ? assignment.mark(.timelines) : nil
+        unprepared = prepared.version(of: .timelines)
+        unassigned = settings.role.runsIngest ? assignment.version(of: .timelines) : nil
         directory = DirectoryCache(pool: pool)
         history = DatabaseHistory(of: pool)
         configuration = settings.workerConfiguration()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 import Logging
 import Metrics
@@ -52,7 +54,7 @@ extension FreshetNode {
         metrics.ingestBlocked.set(ingest.status.blockedBy == nil ? 0 : 1)
         metrics.ingestHalted.set(ingest.halts.count)
         metrics.deadLetterQuotaUse.set(ingest.quotaUse)
-        metrics.ingestStanding.set(ingest.status.standingPartitions)
+        metrics.ingestStanding.set(ingest.status.stalledPartitions)
     }
 
     // MARK: Database

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import Logging
 import NIOCore
 package import ServiceLifecycle
@@ -63,7 +65,7 @@ package final class ListeningPort: Sendable {
     /// - Throws: `CancellationError`, also if the server ended before it listened.
     package func wait() async throws -> Int {
         while true {
-            let mark = changes.mark(.timelines)
+            let mark = changes.version(of: .timelines)
             switch state.withLock({ $0 }) {
             case .starting: try await changes.wait(past: mark)
             case .listening(let port): return port

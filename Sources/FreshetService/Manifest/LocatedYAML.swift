@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 import WidgetModel
 import Yams
@@ -71,7 +73,7 @@ struct LocatedYAML {
 
     /// Places of a member or item and of its value, and its path as YAML users write it, such as `kinds[1].maxBatch`.
     /// If there is none, the places are those of the innermost value on the way to it.
-    func place(of tokens: [String]) -> (key: SourceMark, value: SourceMark, path: String) {
+    func place(of tokens: [String]) -> (key: SourceLocation, value: SourceLocation, path: String) {
         var node: Node? = root
         var (key, value, path) = (root.place, root.place, "")
         for token in tokens {
@@ -95,17 +97,17 @@ struct LocatedYAML {
 }
 
 /// A place in a text file; lines and columns start from 1, columns count Unicode scalars.
-package typealias SourceMark = (line: Int, column: Int)
+package typealias SourceLocation = (line: Int, column: Int)
 
 extension Node {
-    fileprivate var place: SourceMark { (mark?.line ?? 1, mark?.column ?? 1) }
+    fileprivate var place: SourceLocation { (mark?.line ?? 1, mark?.column ?? 1) }
 }
 
 /// An error in a file, with its place.
 package struct FileProblem: Error, Sendable, CustomStringConvertible {
     var file: String
     /// Nil for the file as a whole.
-    package var mark: SourceMark?
+    package var mark: SourceLocation?
     /// `kinds[1].maxBatch`; empty for the document itself.
     var path = ""
     package var message: String

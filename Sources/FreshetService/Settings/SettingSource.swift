@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 import JSON
 import WidgetModel
@@ -113,7 +115,7 @@ extension SettingSource {
         }
     }
 
-    private mutating func set(_ name: String, to value: JSONValue, at mark: SourceMark) {
+    private mutating func set(_ name: String, to value: JSONValue, at mark: SourceLocation) {
         let text: String?
         let expected: String
         switch SettingKey.byName[name]?.shape ?? .scalar {
@@ -135,11 +137,11 @@ extension SettingSource {
         }
     }
 
-    private mutating func report(_ key: String, _ mark: SourceMark, _ reason: String, expected: String) {
+    private mutating func report(_ key: String, _ mark: SourceLocation, _ reason: String, expected: String) {
         problems.append(SettingProblem(key: key, source: place(mark), reason: reason, expectation: expected))
     }
 
-    private func place(_ mark: SourceMark) -> String { "\(path ?? ""):\(mark.line):\(mark.column)" }
+    private func place(_ mark: SourceLocation) -> String { "\(path ?? ""):\(mark.line):\(mark.column)" }
 
     /// Returns a boolean, number or string as text; nil for any other value.
     private static func text(_ value: JSONValue) -> String? {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Messages that were read together.
 ///
 /// One contiguous byte array owns a copy of all keys, values and headers, and the records point into it: a batch of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Brokers of a Kafka cluster, and librdkafka properties (TLS, SASL, timeouts …).
 ///
 /// Properties override this module's defaults. Properties on which its guarantees rest (`enable.idempotence`, `acks`,
@@ -36,11 +38,11 @@ package struct KafkaConfiguration: Sendable, CustomStringConvertible, CustomDebu
     /// Whether a property's value must never be printed.
     package static func isSecret(_ property: String) -> Bool {
         let name = property.lowercased()
-        return secretMarks.contains { name.contains($0) }
+        return secretWords.contains { name.contains($0) }
     }
 
     /// `ssl.key.pem` is a private key in place; `sasl.oauthbearer.config` and `sasl.jaas.config` carry credentials.
-    private static let secretMarks = [
+    private static let secretWords = [
         "password", "secret", "token", "ssl.key.pem", "ssl_key", "oauthbearer.config", "jaas.config",
     ]
 }

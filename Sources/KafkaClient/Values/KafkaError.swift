@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An error of a Kafka client: its code, operation, and whether a retry can help.
 package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// librdkafka's error number: negative ones are local (`__TIMED_OUT` is -185), positive ones are the broker's.

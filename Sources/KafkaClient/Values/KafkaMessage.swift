@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A message header. Kafka allows repeated names and null values.
 package struct KafkaHeader: Hashable, Sendable {
     package var name: String

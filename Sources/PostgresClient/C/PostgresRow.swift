@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CLibpq
 
 /// One row of a result, read in place by the names of its columns.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// A file descriptor that any thread can make readable, so that one thread can wait for a socket and for others.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Address of the database, and settings of the pool.
 package struct PostgresConfiguration: Sendable {
     /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// A connection that the pool lends to a closure. Calls of several tasks take turns.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Crypto
 
 /// A statement that a connection has prepared: by text and by the declared types of its parameters.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Crypto
 
 /// One step of the schema, with the SHA-256 of its text as checksum: an applied migration is never edited.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import Logging
 
 /// A bounded number of connections, lent in the order of the requests. Background work gets a part of them at most, so

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One statement: its text, its parameters, and the reading of its rows. Each connection prepares a text once.
 @usableFromInline
 package protocol PostgresStatement: Sendable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An error of a connection or statement: its cause, whether a retry can help, and whether the effect is known.
 ///
 /// It has no parameters or passwords. The server's `detail` may quote a row's values ("Key (id)=(…) already exists")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A statement's parameters in binary, in one buffer that libpq copies from once.
 @usableFromInline
 package struct PostgresParameters: Sendable {

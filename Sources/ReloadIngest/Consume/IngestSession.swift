@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 import PostgresClient
@@ -89,7 +91,7 @@ final class IngestSession {
     private func giveUp(_ partitions: Set<TopicPartition>) async {
         positions.drop(partitions)
         await consumer.unassign(Array(partitions))
-        status.clearStandstill(of: partitions)
+        status.clearStall(of: partitions)
     }
 
     /// Stops reading the partitions of halted topics. They are taken again after the topics are resumed.
@@ -229,7 +231,7 @@ final class IngestSession {
             await move(partition, to: positions.start(of: partition) ?? .at(offset))
         case (_, .stop):
             service.metrics.ingestOutOfRange.increment()
-            _ = status.recordStandstill(
+            _ = status.recordStall(
                 of: partition,
                 reason: "partition \(partition) is stopped: \(gap.explanation); to go on: \(gap.command)")
             logger.critical(
@@ -259,7 +261,7 @@ final class IngestSession {
 
     /// Reports a partition whose next batch cannot be read. The consumer tries it again at intervals.
     private func standStill(_ batch: UnreadableBatch) {
-        let isNew = status.recordStandstill(
+        let isNew = status.recordStall(
             of: batch.partition,
             reason:
                 "partition \(batch.explanation); it is stopped, and tried again; to skip the batch: \(batch.command)")
@@ -274,7 +276,7 @@ final class IngestSession {
 
     private func move(_ partition: TopicPartition, to offset: KafkaOffset) async {
         await consumer.assign([partition: offset])
-        status.clearStandstill(of: [partition])
+        status.clearStall(of: [partition])
     }
 }
 

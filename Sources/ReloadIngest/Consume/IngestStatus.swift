@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import KafkaClient
 import Metrics
 import Synchronization
@@ -65,7 +67,7 @@ package final class IngestStatus: Sendable {
     }
 
     /// Records that these partitions are no longer stopped, or no longer this process's.
-    func clearStandstill(of partitions: some Sequence<TopicPartition>) {
+    func clearStall(of partitions: some Sequence<TopicPartition>) {
         obstacles.withLock { obstacles in
             for partition in partitions { obstacles[.partition(partition)] = nil }
         }
@@ -89,12 +91,12 @@ package final class IngestStatus: Sendable {
     }
 
     /// Records that a partition is stopped, and returns whether the reason is new.
-    func recordStandstill(of partition: TopicPartition, reason: String) -> Bool {
+    func recordStall(of partition: TopicPartition, reason: String) -> Bool {
         obstacles.withLock { $0.updateValue((reason, nil), forKey: .partition(partition))?.reason } != reason
     }
 
     /// Number of partitions that stay stopped until their position is set.
-    package var standingPartitions: Int {
+    package var stalledPartitions: Int {
         obstacles.withLock { obstacles in
             obstacles.keys.count { if case .partition = $0 { true } else { false } }
         }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import KafkaClient
 package import Logging
 package import PostgresClient
@@ -40,7 +42,7 @@ package final class DeadLetterForwarder: Service {
         try? await cancelWhenGracefulShutdown {
             var failures = 0
             while !Task.isCancelled {
-                let mark = self.signal.mark(.timelines)
+                let mark = self.signal.version(of: .timelines)
                 do {
                     while try await self.forward() {}
                     failures = 0

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 import WidgetStore
 
 /// Timelines of one kind and lane.
-struct LaneWork: Hashable, Sendable {
+struct KindLane: Hashable, Sendable {
     let kindID: Int32
     let lane: ReloadLane
 }
@@ -28,15 +30,15 @@ struct ClaimScheduler: Sendable {
     /// - Parameters:
     ///   - due: due timelines by kind and lane.
     ///   - targets: kinds that may be claimed.
-    /// - Returns: wishes, at most one for each kind and lane; whether due work stays behind because its provider or the
+    /// - Returns: requests, at most one for each kind and lane; whether due work stays behind because its provider or the
     ///   worker is busy; and whether some stays behind because this claim is full.
     mutating func plan(
         due: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity
-    ) -> (wishes: [LaneTimelines], isHeldBack: Bool, isFull: Bool) {
+    ) -> (requests: [LaneTimelines], isHeldBack: Bool, isFull: Bool) {
         var room = ClaimRoom(due: due, targets: targets, capacity: capacity)
         begin(room.eligible)
         var granted: [LaneTimelines] = []
-        var index: [LaneWork: Int] = [:]
+        var index: [KindLane: Int] = [:]
         while let queue = next(among: room.eligible, room) {
             let taken = room.take(from: queue, atMost: Self.grain)
             charge(queue, app: room.target(of: queue).appID, taken.count)
@@ -51,7 +53,7 @@ struct ClaimScheduler: Sendable {
         return (granted, room.isHeldBack, room.isFull)
     }
 
-    private mutating func begin(_ eligible: [LaneWork: ClaimTarget]) {
+    private mutating func begin(_ eligible: [KindLane: ClaimTarget]) {
         lanes.begin(with: Set(eligible.keys.map(\.lane)))
         let appsByLane = Dictionary(grouping: eligible, by: \.key.lane).mapValues { Set($0.map(\.value.appID)) }
         apps = apps.filter { appsByLane[$0.key] != nil }
@@ -70,7 +72,7 @@ struct ClaimScheduler: Sendable {
         }
     }
 
-    private mutating func next(among eligible: [LaneWork: ClaimTarget], _ room: ClaimRoom) -> LaneWork? {
+    private mutating func next(among eligible: [KindLane: ClaimTarget], _ room: ClaimRoom) -> KindLane? {
         guard let lane = lanes.next(among: Set(eligible.keys.map(\.lane))) else { return nil }
         let inLane = eligible.filter { $0.key.lane == lane }
         let candidates = Set(inLane.map(\.value.appID))
@@ -80,11 +82,11 @@ struct ClaimScheduler: Sendable {
         else { return nil }
         let kindIDs = Set(inLane.filter { $0.value.appID == app }.map(\.key.kindID))
         let kind = kinds[lane, default: [:]][app, default: DeficitRoundRobin()]
-            .next(among: kindIDs) { room.target(of: LaneWork(kindID: $0, lane: lane)).maxBatch }
-        return kind.map { LaneWork(kindID: $0, lane: lane) }
+            .next(among: kindIDs) { room.target(of: KindLane(kindID: $0, lane: lane)).maxBatch }
+        return kind.map { KindLane(kindID: $0, lane: lane) }
     }
 
-    private mutating func charge(_ queue: LaneWork, app: Int32, _ count: Int) {
+    private mutating func charge(_ queue: KindLane, app: Int32, _ count: Int) {
         lanes.charge(queue.lane, count)
         apps[queue.lane, default: DeficitRoundRobin()].charge(app, count)
         kinds[queue.lane, default: [:]][app, default: DeficitRoundRobin()].charge(queue.kindID, count)
@@ -108,13 +110,13 @@ struct ClaimRoom {
     private var probes: [ProviderKey: Int]
     /// Free places in planned requests.
     private var openPlaces: [Group: Int] = [:]
-    private var due: [LaneWork: Int] = [:]
+    private var due: [KindLane: Int] = [:]
     /// Lists of the due work that are not taken yet.
-    private var lists: [LaneWork: ArraySlice<Int>] = [:]
+    private var lists: [KindLane: ArraySlice<Int>] = [:]
     private let targets: [Int32: ClaimTarget]
     private let capacity: ClaimCapacity
     /// The queues with due work and room for it.
-    private(set) var eligible: [LaneWork: ClaimTarget] = [:]
+    private(set) var eligible: [KindLane: ClaimTarget] = [:]
 
     init(due rows: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity) {
         timelines = capacity.timelines
@@ -126,7 +128,7 @@ struct ClaimRoom {
         self.capacity = capacity
         for row in rows where row.count > 0 {
             guard targets[row.kindID] != nil else { continue }
-            let queue = LaneWork(kindID: row.kindID, lane: row.lane)
+            let queue = KindLane(kindID: row.kindID, lane: row.lane)
             due[queue, default: 0] += row.count
             if !row.sizes.isEmpty { lists[queue] = row.sizes[...] }
         }
@@ -142,28 +144,28 @@ struct ClaimRoom {
     var isFull: Bool { due.keys.contains { seats(for: $0, target(of: $0)) > 0 } }
 
     /// The target of a queue, which exists only for known kinds.
-    func target(of queue: LaneWork) -> ClaimTarget {
+    func target(of queue: KindLane) -> ClaimTarget {
         guard let target = targets[queue.kindID] else {
             preconditionFailure("a queue is made only for a kind with a target")
         }
         return target
     }
 
-    private func group(_ queue: LaneWork, _ target: ClaimTarget) -> Group {
+    private func group(_ queue: KindLane, _ target: ClaimTarget) -> Group {
         Group(provider: target.provider, isUrgent: queue.lane.isUrgent)
     }
 
-    private func places(for queue: LaneWork, _ target: ClaimTarget) -> Int {
+    private func places(for queue: KindLane, _ target: ClaimTarget) -> Int {
         min(queue.lane.isUrgent ? timelines : min(timelines, patientTimelines), seats(for: queue, target))
     }
 
     /// Places in planned and further requests.
-    private func seats(for queue: LaneWork, _ target: ClaimTarget) -> Int {
+    private func seats(for queue: KindLane, _ target: ClaimTarget) -> Int {
         let seats = openPlaces[group(queue, target), default: 0] + freeSlots(for: queue, target) * target.maxBatch
         return target.asksProvider ? min(seats, probes[target.provider] ?? seats) : seats
     }
 
-    private func freeSlots(for queue: LaneWork, _ target: ClaimTarget) -> Int {
+    private func freeSlots(for queue: KindLane, _ target: ClaimTarget) -> Int {
         max(0, min(held.room(queue.lane, of: capacity.concurrency), room(of: target, queue.lane)))
     }
 
@@ -176,7 +178,7 @@ struct ClaimRoom {
 
     /// Takes timelines of an eligible queue and plans the requests for them. The last list is taken as a whole, beyond
     /// the limit and the room, and uses up the room of others.
-    mutating func take(from queue: LaneWork, atMost limit: Int) -> LaneTimelines {
+    mutating func take(from queue: KindLane, atMost limit: Int) -> LaneTimelines {
         let target = target(of: queue)
         let wanted = min(due[queue, default: 0], limit, places(for: queue, target))
         var taken = LaneTimelines(kindID: queue.kindID, lane: queue.lane, count: 0)
@@ -290,7 +292,7 @@ struct ClaimWatermarks: Sendable {
     private static let interval = Duration.seconds(1)
     private static let share = 10
 
-    private var times: [LaneWork: Timestamp] = [:]
+    private var times: [KindLane: Timestamp] = [:]
     /// Duration and end of the latest complete look.
     private var full: (took: Duration, at: Duration)?
 
@@ -309,12 +311,12 @@ struct ClaimWatermarks: Sendable {
     mutating func claimed(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
         for row in rows {
-            let queue = LaneWork(kindID: row.list.kindID, lane: row.list.lane)
+            let queue = KindLane(kindID: row.list.kindID, lane: row.list.lane)
             times[queue] = max(times[queue] ?? .distantPast, row.readySince - Self.slack)
         }
     }
 
     func since(kindID: Int32, lane: ReloadLane) -> Timestamp {
-        times[LaneWork(kindID: kindID, lane: lane)] ?? .distantPast
+        times[KindLane(kindID: kindID, lane: lane)] ?? .distantPast
     }
 }

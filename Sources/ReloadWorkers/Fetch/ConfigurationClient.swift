@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 package import Logging
 import Metrics
@@ -53,7 +55,7 @@ package final class ConfigurationClient: ConfigurationProvider {
             app: app, kind: kind, body: question.normalized(for: intent).encode(kind: kind.name))
         let began = clock.elapsed
         while true {
-            let mark = answered.mark(.timelines)
+            let mark = answered.version(of: .timelines)
             let now = clock.elapsed
             let (answer, isFirst) = answers.withLock { $0.find(key, askedAt: began, at: now) }
             if let answer { return try answer.get() }

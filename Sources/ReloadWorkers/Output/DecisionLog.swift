@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 package import Logging
 import ServiceLifecycle
@@ -63,7 +65,7 @@ package final class DecisionLog: Service {
     /// after the services that record.
     package func run() async throws {
         while !Task.isCancelled, !Task.isShuttingDownGracefully {
-            let mark = signal.mark(.timelines)
+            let mark = signal.version(of: .timelines)
             await send()
             do {
                 try await cancelWhenGracefulShutdown { [signal] in try await signal.wait(past: mark) }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import WidgetModel
 
 /// Search for the parts of a refused batch that the provider answers: halves, and halves of failing halves, down to

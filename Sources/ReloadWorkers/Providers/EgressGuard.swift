@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import NIOCore
 import NIOPosix
 import Synchronization
@@ -164,7 +166,7 @@ package final class HostResolver: Sendable {
     package func addresses(of host: String) async throws -> [IPAddress] {
         let began = ContinuousClock.now
         while true {
-            let mark = answered.mark(.timelines)
+            let mark = answered.version(of: .timelines)
             let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
                 if let known = state.known[host], known.at >= began || known.until > .now {
                     return (known, false)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import WidgetModel
 
 /// Permission for a request, returned when the request has ended.

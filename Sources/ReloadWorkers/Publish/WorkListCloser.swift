@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 import PostgresClient
@@ -46,7 +48,7 @@ final class WorkListCloser: Sendable {
     /// Ends lists, many in one transaction, until ``finish()`` or the task is cancelled.
     func run() async {
         while true {
-            let mark = wakeUp.mark(.timelines)
+            let mark = wakeUp.version(of: .timelines)
             while await endSome() {}
             if state.withLock({ $0.isFinished && $0.waiting.isEmpty }) { return }
             do {
@@ -100,7 +102,7 @@ final class WorkListCloser: Sendable {
     /// Deletes lists, and appends lists for lost leases. Returns the lists to compare first.
     private func delete(_ lists: [HeldList], isCompared: Bool) async throws -> [HeldList] {
         guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
-        let rows = try await context.inParts(lists, until: deadline) { lists in
+        let rows = try await context.halving(lists, until: deadline) { lists in
             var pipeline = PostgresPipeline()
             _ = pipeline.append(.commitAsynchronously())
             let ended = pipeline.append(

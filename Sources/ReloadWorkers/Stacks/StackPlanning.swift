@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 import KafkaClient
 import Logging
@@ -15,7 +17,7 @@ struct StackPlanning {
     private static let changedSchedules = 1_000
     static let lease = Duration.seconds(30)
     /// Time after which a store that began before a timeline's relevance was recorded, and noted no change, has ended.
-    static let settling = Duration.seconds(60)
+    static let quietTime = Duration.seconds(60)
     /// Time without a reader after which a schedule is given up.
     static let patience = Duration.seconds(7 * 86_400)
     private static let source = "/freshet/stacks"
@@ -119,7 +121,7 @@ struct StackPlanning {
             let shown = members + placed.filter { plan.isSuggestion(widget: $0.widget) }
             result.timelines = Array(Set(shown.map(\.timeline))).sorted()
             let isRecorded = shown.allSatisfy(\.stored.isRecorded)
-            result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.settling)
+            result.nextLook = isRecorded ? plan.nextLook : min(plan.nextLook, plan.plannedAt + Self.quietTime)
         }
         let changes = plan.suggestionChanges(
             present: placed.map(\.widget), beside: members.first.map { ($0.family, $0.environment) })

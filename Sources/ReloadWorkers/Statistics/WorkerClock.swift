@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Clock for a worker's time spans. Times of day come only from the database.
 struct WorkerClock: Sendable {
     let clock: any Clock<Duration>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// Runs statements for groups of items, one at a time, with natural batching: while one is under way, further items gather

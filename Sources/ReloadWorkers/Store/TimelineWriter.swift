@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 import Metrics
 import PostgresClient
@@ -33,7 +35,7 @@ struct TimelineWriter: Sendable {
         ) -> GroupCommitter<TimelineJob, Written> {
             GroupCommitter { jobs in
                 let deadline = jobs.lazy.map(\.claim.leaseEnds).max() ?? .zero
-                return try await context.inParts(jobs, until: deadline, refusal: Written.failure) { jobs in
+                return try await context.halving(jobs, until: deadline, refusal: Written.failure) { jobs in
                     let rows = try await context.pool.query(statement(jobs))
                     let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
                     return jobs.map { .success(found[$0.timeline.row]) }
@@ -88,7 +90,7 @@ struct TimelineWriter: Sendable {
         _ missed: [Int], of jobs: inout [TimelineJob], until deadline: Duration
     ) async throws -> [Int] {
         guard !missed.isEmpty else { return [] }
-        let rows = try await context.inParts(missed.map { jobs[$0].timeline.row }, until: deadline) { rows in
+        let rows = try await context.halving(missed.map { jobs[$0].timeline.row }, until: deadline) { rows in
             try await context.pool.query(.readTimelinesAgain(rows))
         }
         let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })

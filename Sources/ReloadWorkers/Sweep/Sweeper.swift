@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 import PostgresClient
 import WidgetModel
@@ -18,7 +20,7 @@ struct Sweeper {
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         try await context.repeatedly("sweep", size: context.sweepSize) {
-            let mark = context.signal.mark(.sweeps)
+            let mark = context.signal.version(of: .sweeps)
             let began = context.clock.elapsed
             while try await pass() {}
             context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
@@ -77,7 +79,7 @@ struct Sweeper {
         func runChunk(_ kind: Int32) async throws -> Bool {
             // Nil: another process has it, or its next pass is later.
             let chunk = try await store.changeChunk(
-                kindID: kind, limit: limit, settling: context.configuration.definitionSettling)
+                kindID: kind, limit: limit, lifetime: context.configuration.definitionLifetime)
             guard let chunk else { return false }
             if chunk.orphans + chunk.placed > 0 { context.signal.signal(.timelines) }
             if chunk.isEnd {

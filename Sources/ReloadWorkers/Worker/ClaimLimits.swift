@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// Share of a configured batch size: halves when a batch took too long, and grows again in small steps.

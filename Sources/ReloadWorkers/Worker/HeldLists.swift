@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -196,7 +198,7 @@ final class HeldLists: Sendable {
     func drained(within limit: Duration, clock: WorkerClock) async throws -> Bool {
         try await clock.withLimit(limit) { [self] in
             while true {
-                let mark = changes.mark(.timelines)
+                let mark = changes.version(of: .timelines)
                 if state.withLock({ $0.lists.isEmpty }) { return true }
                 try await changes.wait(past: mark)
             }

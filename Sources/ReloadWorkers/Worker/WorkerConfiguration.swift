@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import WidgetModel
 import WidgetStore
 
@@ -58,7 +60,7 @@ package struct WorkerConfiguration: Sendable {
 
     /// Time after a change of a kind's definition in which processes may place widgets by the old one: longer than the
     /// age of any directory.
-    package var definitionSettling = Duration.seconds(60)
+    package var definitionLifetime = Duration.seconds(60)
 
     /// Treatment of failing providers.
     package var protection = ProtectionRules()
@@ -115,14 +117,14 @@ extension WorkerConfiguration {
         return .microseconds((exact + base - 1) / base * base)
     }
 
-    /// The wishes by lease, so that a kind with a long timeout does not prolong the leases of others after a crash.
+    /// The requests by lease, so that a kind with a long timeout does not prolong the leases of others after a crash.
     func grouped(
-        _ wishes: [ClaimWish], kinds: [Int32: RegisteredKind], publishing: Duration
-    ) -> [(lease: Duration, wishes: [ClaimWish])] {
-        let groups = Dictionary(grouping: wishes) { wish in
-            kinds[wish.kindID].map { roundedLease(for: $0, lane: wish.lane, publishing: publishing) } ?? lease
+        _ requests: [ClaimRequest], kinds: [Int32: RegisteredKind], publishing: Duration
+    ) -> [(lease: Duration, requests: [ClaimRequest])] {
+        let groups = Dictionary(grouping: requests) { request in
+            kinds[request.kindID].map { roundedLease(for: $0, lane: request.lane, publishing: publishing) } ?? lease
         }
-        return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, wishes: $0.value) }
+        return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, requests: $0.value) }
     }
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import KafkaClient
 import Logging
 package import PostgresClient
@@ -113,7 +115,7 @@ struct WorkerContext: Sendable {
     /// the database's limits or refuses the data of an item.
     ///
     /// - Parameter refusal: makes the answer for a single item whose data is refused; without it the error is thrown.
-    func inParts<Item, Answer>(
+    func halving<Item, Answer>(
         _ items: [Item], until deadline: Duration, refusal: ((PostgresError) -> Answer)? = nil,
         _ body: ([Item]) async throws -> [Answer]
     ) async throws -> [Answer] {
@@ -138,8 +140,8 @@ struct WorkerContext: Sendable {
                         "too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
                 }
                 let middle = items.count / 2
-                let first = try await inParts(Array(items[..<middle]), until: deadline, refusal: refusal, body)
-                return try await first + inParts(Array(items[middle...]), until: deadline, refusal: refusal, body)
+                let first = try await halving(Array(items[..<middle]), until: deadline, refusal: refusal, body)
+                return try await first + halving(Array(items[middle...]), until: deadline, refusal: refusal, body)
             }
         }
     }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTPTypes
 import Hummingbird
 import JSON
@@ -44,7 +46,7 @@ extension Routes {
     /// Most dead letters in a list.
     static let letterLimit = 200
     /// Most dead letters that one action replays or discards.
-    static let settleLimit = 10_000
+    static let actionLimit = 10_000
     /// Interval of the refreshes of a page that changes.
     private static let refreshInterval = Duration.seconds(5)
 
@@ -103,9 +105,9 @@ extension Routes {
 
     // MARK: Dead letters
 
-    /// Dead letters that wait, or with settled ones.
-    func deadLetters(_ filter: DeadLetterFilter, withSettled: Bool) async throws -> [DeadLetterSummary] {
-        withSettled
+    /// Dead letters that wait, or with ended ones.
+    func deadLetters(_ filter: DeadLetterFilter, withEnded: Bool) async throws -> [DeadLetterSummary] {
+        withEnded
             ? try await store.query(.listAllDeadLetters(filter, limit: Self.letterLimit))
             : try await store.query(.listDeadLetters(filter, limit: Self.letterLimit))
     }
@@ -114,8 +116,8 @@ extension Routes {
     func discard(_ selection: DeadLetterFilter, isRehearsal: Bool) async throws -> Int {
         let filter = selection.withoutWaitingEvents
         return isRehearsal
-            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.settleLimit)).first ?? 0
-            : try await store.query(.discardDeadLetters(filter, limit: Self.settleLimit)).count
+            ? try await store.query(Statements.countDeadLetters(filter, limit: Self.actionLimit)).first ?? 0
+            : try await store.query(.discardDeadLetters(filter, limit: Self.actionLimit)).count
     }
 
     // MARK: Live parts

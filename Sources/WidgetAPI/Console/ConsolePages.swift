@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTPTypes
 import Hummingbird
 import JSON
@@ -43,7 +45,7 @@ extension Console {
         ("/manifest", { try await $0.compare().response() }),
         ("/simulator", { try await $0.simulate().response() }),
         // The action is named `letter`, since the router requires the name of the page's parameter above.
-        ("/dead-letters/{letter}", { try await $0.settle().response() }),
+        ("/dead-letters/{letter}", { try await $0.endDeadLetters().response() }),
     ]
 }
 
@@ -489,11 +491,11 @@ extension ConsoleVisit {
         Dictionary(Self.filterNames.map { ($0, call.text($0) ?? "") }) { $1 }
     }
 
-    /// Waiting dead letters, or with `all` settled ones too.
+    /// Waiting dead letters, or with `all` ended ones too.
     func deadLetters() async throws -> ConsolePage {
         let (filter, all) = (try selection(), try call.flag("all"))
         let letters = try await run("consoleLetters") { routes, _ in
-            try await routes.deadLetters(filter, withSettled: all)
+            try await routes.deadLetters(filter, withEnded: all)
         }
         var view = fields()
         view["all"] = call.text("all") ?? ""
@@ -522,7 +524,7 @@ extension ConsoleVisit {
     }
 
     /// Replays or discards what the form selects. Without a confirmation it shows what would happen.
-    func settle() async throws -> ConsolePage {
+    func endDeadLetters() async throws -> ConsolePage {
         let action = try call.path("letter")
         guard ["replay", "discard"].contains(action) else { throw Problem.noRoute(path) }
         let isConfirmed = call.text("confirmed") == "yes"
@@ -535,9 +537,9 @@ extension ConsoleVisit {
         }
         if action == "replay" {
             let outcome = try await run("consoleReplay") { [filter] routes, _ in
-                try await routes.replay(filter, limit: Routes.settleLimit, isRehearsal: !isConfirmed)
+                try await routes.replay(filter, limit: Routes.actionLimit, isRehearsal: !isConfirmed)
             }
-            let isLimited = outcome.replayed + outcome.failed >= Routes.settleLimit
+            let isLimited = outcome.replayed + outcome.failed >= Routes.actionLimit
             view["result"] = JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited))
             view["failures"] = (outcome.json["failures"]?.objectValue?.members ?? []).map { member in
                 ["code": member.key, "count": member.value.numberValue?.text ?? "0"]
@@ -547,7 +549,7 @@ extension ConsoleVisit {
                 try await routes.discard(filter, isRehearsal: !isConfirmed)
             }
             view["result"] =
-                ["discarded": .count(count), "isLimited": .bool(count == Routes.settleLimit)] as JSONValue
+                ["discarded": .count(count), "isLimited": .bool(count == Routes.actionLimit)] as JSONValue
         }
         view["isReplay"] = action == "replay"
         view["action"] = action

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 package import KafkaClient
 package import Logging
@@ -59,7 +61,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
             group.addTask { try await watchTopic(besides: places, consumer) }
             for try await event in consumer.events {
                 switch event {
-                case .batch(let batch): tell(of: batch)
+                case .batch(let batch): notify(of: batch)
                 case .offsetOutOfRange(let partition, _):
                     await consumer.assign([partition: .latest])
                     changes.notifyAll()
@@ -98,7 +100,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
         }
     }
 
-    private func tell(of batch: KafkaBatch) {
+    private func notify(of batch: KafkaBatch) {
         let wantsUsers = changes.wantsUsers
         var keys: [TimelineChanges.Key] = []
         for index in 0..<batch.count {

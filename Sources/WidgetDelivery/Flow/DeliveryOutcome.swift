@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 import WidgetModel
 import WidgetStore
@@ -21,10 +23,10 @@ struct DeliveryOutcome: Sendable {
     ///   - time: the database's time of the answer.
     ///   - rest: rest of the route after a failure.
     ///   - jitter: part of the device's back-off to wait, from 0 to 1.
-    func settlement(
+    func result(
         of device: DueDevice, at time: Timestamp, resting rest: RouteBackoff.Rest?, policy: DeliveryPolicy,
         jitter: Double
-    ) -> DeliverySettlement {
+    ) -> DeliveryResult {
         var ledger = device.budget
         var eligibleAt: Timestamp?
         var retryAt: Timestamp?
@@ -47,7 +49,7 @@ struct DeliveryOutcome: Sendable {
             forgets = since.map { device.registeredAt <= $0 } ?? true
             if !forgets { retryAt = time + backoff }
         }
-        return DeliverySettlement(
+        return DeliveryResult(
             device: device, isDone: isDone, isTried: answer != nil,
             answer: answer ?? 0, reason: reason, apnsID: apnsID, environment: environment, forgets: forgets,
             parks: parks, eligibleAt: eligibleAt, budget: ledger, retryAt: retryAt)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 import Metrics
 import Synchronization
@@ -23,20 +25,20 @@ struct DeviceNotifier: Sendable {
 
     /// - Parameter now: the database's time.
     func push(to device: DueDevice, now: @Sendable () -> Timestamp) async throws -> Notified {
-        guard case .apns(let token, let environment, let topic) = device.channel else { return .settled([]) }
+        guard case .apns(let token, let environment, let topic) = device.channel else { return .ended([]) }
         if let rest = routes.admit(device.route, at: now()) { return .resting(until: rest) }
         do {
             let result = try await send(token, environment, topic, to: device)
             let isAgain = result.answer.effect == .badToken && device.hasBadToken
             let isDead = isAgain ? await othersAreKnown(device) : false
-            return .settled([settle(result, device, isDead: isDead, at: now())])
+            return .ended([end(result, device, isDead: isDead, at: now())])
         } catch let error as APNsClient.Unanswered {
             // The service may have accepted the push.
             count("unanswered", device)
             let time = now()
             let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error.description)
             let rest = routes.failed(device.route, at: time, retryAfter: nil)
-            return .settled([settle(outcome, device, at: time, resting: rest)])
+            return .ended([end(outcome, device, at: time, resting: rest)])
         } catch let error
             where error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
         {
@@ -44,12 +46,12 @@ struct DeviceNotifier: Sendable {
             reportUnusable("\(error)", device.app)
             let outcome = DeliveryOutcome(
                 verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: "\(error)")
-            return .settled([settle(outcome, device, at: now())])
+            return .ended([end(outcome, device, at: now())])
         }
     }
 
     /// Whether the service knows most tokens of a device's topic. If not, the topic or the environment is wrong, and no
-    /// token is dead. After an error of the database the token stays: the answer is settled in any case.
+    /// token is dead. After an error of the database the token stays: the answer is recorded in any case.
     private func othersAreKnown(_ device: DueDevice) async -> Bool {
         do {
             return try await store.query(.knowsMostTokens(like: device.id)).first ?? false
@@ -87,9 +89,9 @@ struct DeviceNotifier: Sendable {
     }
 
     /// - Parameter isDead: whether the service does not know the token again, but knows most others.
-    private func settle(
+    private func end(
         _ result: PushResult, _ device: DueDevice, isDead: Bool, at time: Timestamp
-    ) -> DeliverySettlement {
+    ) -> DeliveryResult {
         let answer = result.answer
         var outcome = DeliveryOutcome(
             verdict: answer.verdict, answer: answer.status, reason: result.reason, apnsID: answer.apnsID,
@@ -107,10 +109,10 @@ struct DeviceNotifier: Sendable {
                 metrics.deliverySeconds.increment(by: (time - changedAt) / .seconds(1))
             }
         }
-        let settlement = settle(outcome, device, at: time, resting: rest)
-        count((settlement.forgets ? .forget : answer.effect).rawValue, device)
-        report(result, device, isForgotten: settlement.forgets)
-        return settlement
+        let ended = end(outcome, device, at: time, resting: rest)
+        count((ended.forgets ? .forget : answer.effect).rawValue, device)
+        report(result, device, isForgotten: ended.forgets)
+        return ended
     }
 
     private func report(_ result: PushResult, _ device: DueDevice, isForgotten: Bool) {
@@ -145,17 +147,17 @@ struct DeviceNotifier: Sendable {
 
     /// Notifies devices of one app by its webhook.
     func callWebhook(for devices: [DueDevice], now: @Sendable () -> Timestamp) async throws -> Notified {
-        guard let first = devices.first, first.pushTopic == nil else { return .settled([]) }
+        guard let first = devices.first, first.pushTopic == nil else { return .ended([]) }
         // One delay for all, so that the batch is sent again as it was.
         let (jitter, attempts) = (Double.random(in: 0...1), devices.map(\.attempts).max() ?? 0)
-        func settleAll(_ outcome: DeliveryOutcome, resting rest: RouteBackoff.Rest? = nil) -> Notified {
+        func endAll(_ outcome: DeliveryOutcome, resting rest: RouteBackoff.Rest? = nil) -> Notified {
             var outcome = outcome
             outcome.attempts = attempts
             let time = now()
-            return .settled(devices.map { settle(outcome, $0, at: time, resting: rest, jitter: jitter) })
+            return .ended(devices.map { end(outcome, $0, at: time, resting: rest, jitter: jitter) })
         }
         if case .disabledWebhook = first.channel {
-            return settleAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true))
+            return endAll(DeliveryOutcome(verdict: .rest(after: nil), parks: true))
         }
         if let rest = routes.admit(first.route, at: now()) { return .resting(until: rest) }
         let app = try await directory.directory(maximumAge: .seconds(5)).apps[first.app]
@@ -163,7 +165,7 @@ struct DeviceNotifier: Sendable {
             let reason = "delivery.webhooks has no URL of the app"
             count("unusable", first, devices.count)
             reportUnusable(reason, first.app)
-            return settleAll(
+            return endAll(
                 DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
         }
         let widgets = Dictionary(
@@ -173,15 +175,15 @@ struct DeviceNotifier: Sendable {
             metrics.deliveryWebhookDevices(first.app, "accepted").increment(by: devices.count)
             routes.succeeded(first.route, at: now())
             if case .failingWebhook = first.channel { await recordSuccess(of: first.appID) }
-            return settleAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
+            return endAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
-        return settleAll(
+        return endAll(
             try await recordFailure(answer, devices, of: first),
             resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
     /// Clears the failures of an app's webhook. After an error of the database the next success clears them: the
-    /// accepted devices are settled in any case.
+    /// accepted devices are recorded in any case.
     private func recordSuccess(of app: Int32) async {
         do {
             _ = try await store.query(.recordWebhookSuccess(appID: app))
@@ -216,13 +218,13 @@ struct DeviceNotifier: Sendable {
             verdict: .rest(after: nil), answer: answer.status, reason: problem, parks: isDisabled)
     }
 
-    // MARK: Settlements
+    // MARK: Results
 
-    func settle(
+    func end(
         _ outcome: DeliveryOutcome, _ device: DueDevice, at time: Timestamp, resting rest: RouteBackoff.Rest? = nil,
         jitter: Double = .random(in: 0...1)
-    ) -> DeliverySettlement {
-        outcome.settlement(of: device, at: time, resting: rest, policy: configuration.policy, jitter: jitter)
+    ) -> DeliveryResult {
+        outcome.result(of: device, at: time, resting: rest, policy: configuration.policy, jitter: jitter)
     }
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import Synchronization
 import WidgetModel
@@ -5,25 +7,25 @@ import WidgetStore
 
 /// Result of notifying one device by a push, or some by a webhook.
 enum Notified: Sendable {
-    case settled([DeliverySettlement])
+    case ended([DeliveryResult])
     /// The route rests: nothing was sent, and the devices stay on their list.
     case resting(until: Timestamp)
 }
 
 /// Notifies the devices of a leased list.
 ///
-/// Results are settled in groups, and at an interval, so that a device that does not answer leaves no other one
-/// unsettled. After an error, such as of the database, nothing more is sent, and what was sent is settled.
+/// Results are recorded in groups, and at an interval, so that a device that does not answer leaves no other one
+/// unrecorded. After an error, such as of the database, nothing more is sent, and what was sent is recorded.
 struct ListNotifier: Sendable {
-    /// Attempts that are settled in one statement.
-    private static let settledAtOnce = 250
-    /// Longest wait of a result for others to be settled with.
-    private static let settlingInterval = Duration.milliseconds(500)
+    /// Attempts that are recorded in one statement.
+    private static let recordedAtOnce = 250
+    /// Longest wait of a result for others to be recorded with.
+    private static let recordInterval = Duration.milliseconds(500)
 
     /// Failed attempts of a device from which on a webhook's request has no other one.
     private static let attemptsTogether = 3
 
-    /// Result of a push or a request; nil: it is time to settle.
+    /// Result of a push or a request; nil: it is time to record.
     private typealias Step = Result<Notified, any Error>?
 
     let notifier: DeviceNotifier
@@ -34,10 +36,10 @@ struct ListNotifier: Sendable {
     /// A push can take longer if the provider token is renewed, if the answer stops in its body, or if the queries
     /// before a webhook's request are slow. Another process may then notify the device a second time.
     let isHeld: @Sendable () -> Bool
-    let settle: @Sendable ([DeliverySettlement]) async throws -> Void
+    let record: @Sendable ([DeliveryResult]) async throws -> Void
 
     /// - Parameter now: the database's time.
-    /// - Throws: the first error, when the results of all that was sent are settled.
+    /// - Throws: the first error, when the results of all that was sent are recorded.
     /// - Returns: time until which devices of a resting route stay on the list; nil: none do.
     func notify(_ devices: [DueDevice], now: @escaping @Sendable () -> Timestamp) async throws -> Timestamp? {
         let groups = DeliveryGroups(devices)
@@ -49,7 +51,7 @@ struct ListNotifier: Sendable {
             }
         }
         notifier.metrics.deliverySpared.increment(by: groups.fetched.count)
-        var settled = groups.fetched.map { notifier.settle(DeliveryOutcome(verdict: .fetchedAlready), $0, at: now()) }
+        var ended = groups.fetched.map { notifier.end(DeliveryOutcome(verdict: .fetchedAlready), $0, at: now()) }
         var rest: Timestamp?
         var failure: (any Error)?
         try await withThrowingTaskGroup(of: Step.self) { group in
@@ -62,35 +64,35 @@ struct ListNotifier: Sendable {
                     do { return .success(try await work()) } catch { return .failure(error) }
                 }
             }
-            func waitToSettle(_ group: inout ThrowingTaskGroup<Step, any Error>) {
+            func waitToRecord(_ group: inout ThrowingTaskGroup<Step, any Error>) {
                 group.addTask {
-                    try? await Task.sleep(for: Self.settlingInterval)
+                    try? await Task.sleep(for: Self.recordInterval)
                     return nil
                 }
             }
             for _ in 0..<concurrency { begin(&group) }
-            waitToSettle(&group)
+            waitToRecord(&group)
             while running > 0, let step = try await group.next() {
-                var isTime = settled.count >= Self.settledAtOnce
+                var isTime = ended.count >= Self.recordedAtOnce
                 if let result = step {
                     running -= 1
                     switch result {
-                    case .success(.settled(let more)): settled += more
+                    case .success(.ended(let more)): ended += more
                     case .success(.resting(let until)): rest = min(rest ?? until, until)
                     case .failure(let error): failure = failure ?? error
                     }
                     begin(&group)
                 } else {
                     isTime = true
-                    waitToSettle(&group)
+                    waitToRecord(&group)
                 }
-                guard isTime, !settled.isEmpty else { continue }
-                try await settle(settled)
-                settled = []
+                guard isTime, !ended.isEmpty else { continue }
+                try await record(ended)
+                ended = []
             }
             group.cancelAll()
         }
-        if !settled.isEmpty { try await settle(settled) }
+        if !ended.isEmpty { try await record(ended) }
         if let failure { throw failure }
         return rest
     }

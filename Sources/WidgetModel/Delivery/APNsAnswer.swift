@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An answer of Apple's push notification service, with its effect in Freshet.
 ///
 /// Source: Apple, "Handling notification responses from APNs".

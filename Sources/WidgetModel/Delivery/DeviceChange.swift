@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 
 /// A change of a device of an app's users, as the device reports it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Reads the values of an answer's elements, one after another.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Tokens of its daily budget that a timeline has spent in the last 24 hours (DESIGN.md, “Rules of reloads”).
 ///
 /// A budget of N reloads a day is a bucket of N tokens, which starts full and never gives more than N in **any** 24

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The last decision for a timeline. The raw values are stored: never renumber them.
 package enum Decision: Int16, NamedValue {
     case none = 0

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Explanation of a timeline's last and next reload. It applies the functions of the
 /// workers' plan to the facts of the store.
 package struct Explanation: Sendable {

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The part of a timeline's row that the rules read and write, with the changes that the store's statements make to it.
 ///
-/// The statements that mark, store and settle timelines do the same in SQL; tests run both over the same events and
+/// The statements that mark, store and reschedule timelines do the same in SQL; tests run both over the same events and
 /// compare the decisions.
 package struct ReloadRecord: Hashable, Sendable {
     package var state = TimelineState()
@@ -187,7 +189,7 @@ extension ReloadRecord {
     /// Ends a look that stored nothing. Returns whether the appointment was made anew.
     ///
     /// - Parameter isMine: whether the look was the timeline's appointment, not one through a sweep's list.
-    package mutating func settle(
+    package mutating func reschedule(
         _ outcome: LookOutcome, isMine: Bool, _ kind: KindGenerations, at now: Timestamp
     ) -> Bool {
         switch outcome {
@@ -207,6 +209,6 @@ extension ReloadRecord {
     ) -> Bool {
         state.retryAt = retryAt
         attempts += 1
-        return settle(.nothing, isMine: isMine, kind, at: now)
+        return reschedule(.nothing, isMine: isMine, kind, at: now)
     }
 }

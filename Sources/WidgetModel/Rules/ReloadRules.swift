@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The rules of reloads (DESIGN.md) for the timelines of one kind: pure functions of state and time.
 package struct ReloadRules: Hashable, Sendable {
     /// Minimum time between two reloads for budgeted reasons.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The counters of a kind that its timelines are compared with.
 package struct KindGenerations: Hashable, Sendable {
     /// Number of reloads of everyone.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import Foundation
 
 /// Frequency of the views of a timeline's widgets (DESIGN.md, “Rules of reloads”).

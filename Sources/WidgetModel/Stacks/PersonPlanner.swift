@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 
 /// Plans the stacks of one device of a user.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 
 /// Stored state of a user of an app beside the widgets: the arrangement of stacks, relevant shortcuts, and habits.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Content of a widget, independent of its place: two widgets with the same content look the same.

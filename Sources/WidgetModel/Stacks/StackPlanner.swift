@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Plans which widget of a stack is on top during the next day, and which widgets are suggested (DESIGN.md, E and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// HTML text that escapes interpolated strings.
 package struct HTML: ExpressibleByStringInterpolation, Sendable {
     package private(set) var text: String

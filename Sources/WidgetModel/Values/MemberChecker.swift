@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Violation of a rule of the model, with its place in the document.

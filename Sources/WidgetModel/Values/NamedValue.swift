@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An enumeration without associated values that is named in documents and messages, by its cases unless the table has
 /// other names.
 package protocol NamedValue: CaseIterable, Hashable, Sendable {

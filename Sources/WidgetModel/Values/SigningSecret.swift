@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// A key that signs requests to a provider, in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64

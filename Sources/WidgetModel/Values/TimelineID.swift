@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import Crypto
 
 /// Identity of a timeline: the first 128 bits of the SHA-256 of its canonical form, written as a UUID.

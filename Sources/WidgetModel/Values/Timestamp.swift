@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 
 /// A point in time in microseconds since the Unix epoch, the resolution of PostgreSQL's `timestamptz`.

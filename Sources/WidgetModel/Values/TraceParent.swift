@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A W3C trace context in the form of the header `traceparent`: `00-<trace id>-<span id>-<flags>`.
 package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// 32 and 16 lower-case hexadecimal digits.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Form for editing a widget's configuration, with the rows of its kind's parameters in one language.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Parameters of a kind's configuration, modelled on Xcode's intent definitions.

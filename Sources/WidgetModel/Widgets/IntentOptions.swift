@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Options of a parameter, as a provider answers them or as its definition lists them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Bounds of a timeline's budgeted reloads a day, whose number depends on the views of its widgets.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Identity of a timeline: all values that its content may depend on.
 ///
 /// Widgets with the same identity show the same timeline, which is fetched, stored and published once.

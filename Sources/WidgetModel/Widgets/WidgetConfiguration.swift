@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import JSON
 
 /// Values that a person chose for a kind's parameters, as a JSON object in canonical form (RFC 8785).

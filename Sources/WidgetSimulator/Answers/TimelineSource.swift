@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import WidgetModel
 
 /// A provider's answer for one timeline, as far as the rules read it.

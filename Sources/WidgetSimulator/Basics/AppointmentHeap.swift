@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import WidgetModel
 
 /// A radix heap of appointments: the earliest first, those at one time in the order of their owners.

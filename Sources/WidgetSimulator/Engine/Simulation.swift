@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 import Randomness
 package import WidgetEvents
@@ -156,14 +158,14 @@ package struct Simulation<Source: TimelineSource> {
         let outcome = kinds[kind].rules.decide(state, generations, facts: facts, sweep: sweep, at: now)
         switch outcome {
         case .collect: collect(timeline)
-        case .nothing: settle(timeline, outcome, isMine: sweep == nil)
+        case .nothing: reschedule(timeline, outcome, isMine: sweep == nil)
         case .wait(_, let rule):
             record(timeline, .deferred, rule, reason(of: timeline))
             if isMeasuring { report.kinds[kind].deferrals[Int(rule.rawValue)] += 1 }
-            settle(timeline, outcome, isMine: sweep == nil)
+            reschedule(timeline, outcome, isMine: sweep == nil)
         case .sleep:
             record(timeline, .slept, .dormant, reason(of: timeline))
-            settle(timeline, outcome, isMine: sweep == nil)
+            reschedule(timeline, outcome, isMine: sweep == nil)
         case .fetch(let rule, let ledger):
             let isBudgeted = rule == .paced || rule == .token
             fetches.append(
@@ -184,9 +186,9 @@ package struct Simulation<Source: TimelineSource> {
         return kinds[kind].generations.isAhead(of: state.generation) ? kinds[kind].reason : .policy
     }
 
-    private mutating func settle(_ timeline: Int32, _ outcome: LookOutcome, isMine: Bool) {
+    private mutating func reschedule(_ timeline: Int32, _ outcome: LookOutcome, isMine: Bool) {
         let index = Int(timeline)
-        let isAnew = timelines[index].record.settle(
+        let isAnew = timelines[index].record.reschedule(
             outcome, isMine: isMine, kinds[timelines[index].kind].generations, at: now)
         if isAnew { appoint(timeline) }
     }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import PostgresClient
 package import WidgetModel
 
@@ -164,7 +166,7 @@ extension WidgetStore {
 }
 
 /// Result of an attempt to notify a device.
-package struct DeliverySettlement: Sendable {
+package struct DeliveryResult: Sendable {
     package let device: DueDevice
     /// Whether the changes up to the claim count as sent.
     package let isDone: Bool
@@ -206,7 +208,7 @@ package struct DeliverySettlement: Sendable {
     }
 }
 
-private let input = InputColumns<DeliverySettlement>([
+private let input = InputColumns<DeliveryResult>([
     .init("id") { $0.device.id }, .init("list") { $0.device.list.id }, .init("lease") { $0.device.list.lease },
     .init("due_at") { $0.device.dueAt }, .init("registered_at") { $0.device.registeredAt },
     .init("changed") { $0.device.changed }, .init("done") { $0.isDone }, .init("tried") { $0.isTried },
@@ -227,7 +229,7 @@ private let earliest = """
 /// twice.
 ///
 /// A row that was registered anew meanwhile keeps its new token, and is notified again: the old token took the push.
-private let settleSQL = """
+private let recordSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(input.rows("i"))
     ), held AS MATERIALIZED (
@@ -241,7 +243,7 @@ private let settleSQL = """
         FROM input i JOIN held h ON h.id = i.list JOIN registration r ON r.id = i.id
         WHERE r.listed_at = i.due_at
         ORDER BY r.id FOR NO KEY UPDATE OF r
-    ), settled AS (
+    ), recorded AS (
         UPDATE registration r
         SET sent = l.sent, answer = CASE WHEN l.tried THEN l.answer ELSE r.answer END,
             reason = CASE WHEN l.tried THEN l.reason ELSE r.reason END,
@@ -271,12 +273,12 @@ private let settleSQL = """
     ), numbered AS (
         SELECT id, app_id, listed_at,
                (row_number() OVER (PARTITION BY app_id, listed_at ORDER BY id) - 1) / \(deliveryListLimit) AS part
-        FROM settled WHERE listed_at < 'infinity'
+        FROM recorded WHERE listed_at < 'infinity'
     ), appended AS (
         INSERT INTO delivery (app_id, due_at, ready_at, registrations)
         SELECT app_id, listed_at, listed_at, array_agg(id ORDER BY id) FROM numbered GROUP BY app_id, listed_at, part
     )
-    SELECT id FROM settled
+    SELECT id FROM recorded
     """
 
 extension PostgresStatement where Self == Statements {
@@ -284,9 +286,8 @@ extension PostgresStatement where Self == Statements {
     /// notified again. Answers the rows that were written.
     ///
     /// - Parameter window: time for which further changes are gathered, of devices that have changed meanwhile.
-    package static func settleDeliveries(_ settlements: [DeliverySettlement], window: Duration) -> PostgresQuery<Int64>
-    {
-        PostgresQuery(settleSQL, binding: input.parameters(settlements, window.wholeMilliseconds)) {
+    package static func recordDeliveries(_ results: [DeliveryResult], window: Duration) -> PostgresQuery<Int64> {
+        PostgresQuery(recordSQL, binding: input.parameters(results, window.wholeMilliseconds)) {
             row in try row.value("id")
         }
     }
@@ -311,7 +312,7 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.optional("most") ?? false }
     }
 
-    /// Puts a list back until a time, if it is still held: those of its devices that were not settled are notified
+    /// Puts a list back until a time, if it is still held: those of its devices that were not recorded are notified
     /// then.
     package static func postponeDelivery(_ list: ListHold, until time: Timestamp) -> PostgresQuery<Void> {
         PostgresQuery(

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import PostgresClient
 package import WidgetModel
 
 /// Number of lists of one kind and lane to lease.
-package struct ClaimWish: Hashable, Sendable {
+package struct ClaimRequest: Hashable, Sendable {
     package var kindID: Int32
     package var lane: ReloadLane
     package var lists: Int
@@ -23,7 +25,7 @@ package struct ClaimWish: Hashable, Sendable {
 /// One row of a claim: a list with one of its timelines, or without a timeline if all of them are superseded.
 package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
 
-private let wanted = InputColumns<ClaimWish>([
+private let wanted = InputColumns<ClaimRequest>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
     .init("lists") { Int32(clamping: $0.lists) }, .init("timelines") { $0.timelines },
     .init("since") { $0.since },
@@ -120,7 +122,7 @@ package struct LaneTimelines: Sendable, Hashable {
     }
 }
 
-private let claimListsInput = InputColumns<ClaimWish>([
+private let claimListsInput = InputColumns<ClaimRequest>([
     .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
 ])
 
@@ -142,8 +144,8 @@ extension PostgresStatement where Self == Statements {
     ///
     /// The token is both the lease of the lists and the revision of the content that will be stored. Since the
     /// statement itself takes it, it is above every revision in the statement's snapshot.
-    package static func claimLists(_ wishes: [ClaimWish], lease: Duration) -> PostgresQuery<ClaimRow> {
-        PostgresQuery(claimListsSQL, binding: wanted.parameters(wishes, lease.wholeMilliseconds)) { row in
+    package static func claimLists(_ requests: [ClaimRequest], lease: Duration) -> PostgresQuery<ClaimRow> {
+        PostgresQuery(claimListsSQL, binding: wanted.parameters(requests, lease.wholeMilliseconds)) { row in
             let isEmpty = try row.optional("row", as: Int64.self) == nil
             let list = try LeasedList(
                 id: row.value("list"), kindID: row.value("list_kind"), lane: row.value("lane"),
@@ -159,7 +161,7 @@ extension PostgresStatement where Self == Statements {
     /// - Parameters:
     ///   - queues: kinds and lanes to check, each from `since` on.
     ///   - limit: largest number of lists that are counted for each.
-    package static func readyLists(_ queues: [ClaimWish], limit: Int) -> PostgresQuery<LaneTimelines> {
+    package static func readyLists(_ queues: [ClaimRequest], limit: Int) -> PostgresQuery<LaneTimelines> {
         PostgresQuery(readyListsSQL, binding: claimListsInput.parameters(queues, limit)) { row in
             let lists: [Int32] = try row.array("sizes")
             // A list takes room even if all of its timelines are superseded.

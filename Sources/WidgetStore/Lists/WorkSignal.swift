@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import Logging
 package import PostgresClient
 import Synchronization
@@ -5,7 +7,7 @@ import Synchronization
 /// Wakes tasks that look for work in the database. A signal means only that there may be work.
 ///
 /// Signals are counted, not queued: any number before a look wake a task once, and a signal during a look is not lost,
-/// since the task waits *past* the mark that it took before.
+/// since the task waits *past* the version that it took before.
 package final class WorkSignal: Sendable {
     package enum Work: Int, CaseIterable, Sendable {
         /// Timelines have become due, or there is room to work on them.
@@ -17,17 +19,17 @@ package final class WorkSignal: Sendable {
     }
 
     /// Number of signals of a type of work at one time.
-    package struct Mark: Hashable, Sendable {
+    package struct Version: Hashable, Sendable {
         fileprivate let work: Work
         fileprivate let count: UInt64
     }
 
     private struct State {
         var counts = Work.allCases.map { _ in UInt64(0) }
-        var waiters: [UInt64: (mark: Mark, continuation: CheckedContinuation<Void, any Error>)] = [:]
+        var waiters: [UInt64: (version: Version, continuation: CheckedContinuation<Void, any Error>)] = [:]
         var nextWaiter: UInt64 = 0
 
-        func isPast(_ mark: Mark) -> Bool { counts[mark.work.rawValue] > mark.count }
+        func isPast(_ version: Version) -> Bool { counts[version.work.rawValue] > version.count }
     }
 
     private let state = Mutex(State())
@@ -38,22 +40,22 @@ package final class WorkSignal: Sendable {
     package func signal(_ work: Work? = nil) {
         let woken = state.withLock { state in
             for work in work.map({ [$0] }) ?? Work.allCases { state.counts[work.rawValue] += 1 }
-            let woken = state.waiters.filter { state.isPast($0.value.mark) }
+            let woken = state.waiters.filter { state.isPast($0.value.version) }
             for id in woken.keys { state.waiters[id] = nil }
             return woken.values.map(\.continuation)
         }
         for continuation in woken { continuation.resume() }
     }
 
-    /// Returns the mark to take before a look and to wait past after it.
-    package func mark(_ work: Work) -> Mark {
-        state.withLock { Mark(work: work, count: $0.counts[work.rawValue]) }
+    /// Returns the version to take before a look and to wait past after it.
+    package func version(of work: Work) -> Version {
+        state.withLock { Version(work: work, count: $0.counts[work.rawValue]) }
     }
 
-    /// Waits until a signal after the mark.
+    /// Waits until a signal after the version.
     ///
     /// - Throws: `CancellationError`.
-    package func wait(past mark: Mark) async throws {
+    package func wait(past version: Version) async throws {
         let id = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -62,8 +64,8 @@ package final class WorkSignal: Sendable {
             try await withCheckedThrowingContinuation { continuation in
                 let result: Result<Void, any Error>? = state.withLock { state in
                     if Task.isCancelled { return .failure(CancellationError()) }
-                    if state.isPast(mark) { return .success(()) }
-                    state.waiters[id] = (mark, continuation)
+                    if state.isPast(version) { return .success(()) }
+                    state.waiters[id] = (version, continuation)
                     return nil
                 }
                 if let result { continuation.resume(with: result) }
@@ -74,17 +76,17 @@ package final class WorkSignal: Sendable {
         }
     }
 
-    /// Waits for a signal after the mark, at most for the timeout, and returns whether there was one.
+    /// Waits for a signal after the version, at most for the timeout, and returns whether there was one.
     ///
     /// - Throws: `CancellationError`.
-    package func wait(past mark: Mark, timeout: Duration, clock: some Clock<Duration>) async throws -> Bool {
-        if state.withLock({ $0.isPast(mark) }) {
+    package func wait(past version: Version, timeout: Duration, clock: some Clock<Duration>) async throws -> Bool {
+        if state.withLock({ $0.isPast(version) }) {
             try Task.checkCancellation()
             return true
         }
         return try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
-                try await self.wait(past: mark)
+                try await self.wait(past: version)
                 return true
             }
             group.addTask {
@@ -142,11 +144,11 @@ package final class DueNotifier: Sendable {
 
     /// Sends one notification at a time, for all signals since the last one.
     private func notify() async {
-        var mark = work.mark(.timelines)
+        var version = work.version(of: .timelines)
         while !Task.isCancelled {
             do {
-                try await work.wait(past: mark)
-                mark = work.mark(.timelines)
+                try await work.wait(past: version)
+                version = work.version(of: .timelines)
                 _ = try await pool.query(.notifyDue())
             } catch is CancellationError {
                 return

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package import PostgresClient
 package import WidgetModel
 
@@ -83,7 +85,7 @@ private let takeChangesSQL = """
 /// Makes due the first schedules of the changes in order. A change is deleted with its last schedule; where the
 /// statement stops, the change goes behind the others, so that a timeline in very many stacks does not hold them up.
 /// Further changes of a timeline are one, which waits until the one that was begun is done.
-private let settleChangesSQL = """
+private let finishChangesSQL = """
     WITH taken AS MATERIALIZED (
         SELECT c.seq, c.timeline_id, c.schedule_id,
                bool_or(c.schedule_id IS NOT NULL) OVER (PARTITION BY c.timeline_id) AS is_begun,
@@ -116,14 +118,14 @@ private let settleChangesSQL = """
     ), waiting AS (
         UPDATE relevance_change c SET seq = DEFAULT FROM taken t
         WHERE c.seq = t.seq AND t.schedule_id IS NULL AND t.is_begun AND NOT t.is_repeated
-    ), settled AS (
+    ), finished AS (
         DELETE FROM relevance_change c
         WHERE c.seq = ANY (ARRAY(SELECT t.seq FROM taken t WHERE t.is_repeated)) OR c.seq = ANY (ARRAY(
             SELECT w.seq FROM walked w
             WHERE w.seq < coalesce((SELECT s.seq FROM stop s), 9223372036854775807)))
         RETURNING c.seq
     )
-    SELECT count(*) AS settled FROM settled
+    SELECT count(*) AS finished FROM finished
     """
 
 extension WidgetStore {
@@ -149,8 +151,8 @@ extension WidgetStore {
                 }
                 var pipeline = PostgresPipeline()
                 if !writes.isEmpty { _ = pipeline.append(.writeRelevance(Array(writes.values))) }
-                let settled = pipeline.append(.settleRelevanceChanges(changes.map(\.seq), schedules: schedules))
-                let count = try await connection.run(pipeline).rows(settled).first ?? 0
+                let finished = pipeline.append(.finishRelevanceChanges(changes.map(\.seq), schedules: schedules))
+                let count = try await connection.run(pipeline).rows(finished).first ?? 0
                 return changes.count == limit || count < changes.count
             }
         }
@@ -185,7 +187,7 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Makes schedules of changed timelines due, and returns the number of changes that are done.
-    package static func settleRelevanceChanges(_ changes: [Int64], schedules: Int) -> PostgresQuery<Int64> {
-        PostgresQuery(settleChangesSQL, PostgresArray(changes), schedules) { row in try row.value("settled") }
+    package static func finishRelevanceChanges(_ changes: [Int64], schedules: Int) -> PostgresQuery<Int64> {
+        PostgresQuery(finishChangesSQL, PostgresArray(changes), schedules) { row in try row.value("finished") }
     }
 }

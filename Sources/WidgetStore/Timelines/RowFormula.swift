@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// SQL of the rules of work lists (DESIGN.md) for a timeline's row `t` as a statement leaves it, and its kind.
 ///
 /// Columns that the statement sets are their new expressions, all others those of the locked row.

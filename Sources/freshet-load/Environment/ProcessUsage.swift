@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// Resources used by a process so far, read from `/proc`; zero on systems without it.

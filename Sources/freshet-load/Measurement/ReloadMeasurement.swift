@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import FreshetClient
 import FreshetService
 import JSON
@@ -98,7 +100,7 @@ struct ReloadMeasurement: Sendable {
         _ body: @escaping @Sendable (ReloadMeasurement) async throws -> Value
     ) async throws -> Value {
         monitor.show("rendering all widgets")
-        try await settle()
+        try await drain()
         let overview = try await environment.overview()
         guard overview.stale == 0, overview.stored == overview.timelines else {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
@@ -140,7 +142,7 @@ struct ReloadMeasurement: Sendable {
 
     /// Waits until everything that was published is applied, nothing is due, and nothing is being worked on; gives up
     /// when nothing has moved for a while, and the result shows what is missing.
-    func settle() async throws {
+    func drain() async throws {
         var stall = Stall<[Int]>()
         while true {
             try environment.requireServices()

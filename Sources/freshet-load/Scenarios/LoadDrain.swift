@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import FreshetService
 import JSON
@@ -74,7 +76,7 @@ struct LoadDrain: Scenario {
         try await world.place(in: environment.store, provider: environment.providerURL)
         Terminal.progress("rendering \(world.widgets) widgets")
         let began = try await environment.vitals()
-        try await withService(environment) { _ in _ = try await settle(published: 0, environment) }
+        try await withService(environment) { _ in _ = try await drain(published: 0, environment) }
         let rendered = try await environment.vitals()
         guard try await environment.overview().stale == 0 else {
             throw CommandFailure(.failure, "the widgets could not be rendered before the events")
@@ -139,7 +141,7 @@ struct LoadDrain: Scenario {
         let (ready, readyAt, last) = try await withService(environment) { service in
             // The service may have begun before it said so: the earlier of the two counts.
             let (ready, readyAt) = (try await environment.vitals().now, ContinuousClock.now)
-            let samples = try await settle(published: applied + events, environment)
+            let samples = try await drain(published: applied + events, environment)
             result.charts.samples = LoadCharts(samples: samples).thinned(to: 600)
             let last = try await environment.vitals()
             environment.processes.sample()
@@ -186,7 +188,7 @@ struct LoadDrain: Scenario {
     /// while.
     ///
     /// - Returns: events applied and timelines fetched over time, for the chart.
-    private func settle(published: Int, _ environment: LoadTestEnvironment) async throws -> [LoadSample] {
+    private func drain(published: Int, _ environment: LoadTestEnvironment) async throws -> [LoadSample] {
         var stall = Stall<[Int]>()
         var recorder = DrainRecorder(goal: published)
         while true {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import FreshetService
 import JSON
@@ -56,13 +58,13 @@ struct LoadFairness: Scenario {
             let alone = MeasuredWindow(length: duration.length)
             measurement.monitor.show("the small app alone, \(rate) events/s", lasting: alone.total)
             try await publish([(small, .alone)], in: alone, measurement)
-            try await measurement.settle()
+            try await measurement.drain()
 
             measurement.monitor.show("the small app beside the big one", lasting: alone.total)
             try await measurement.monitor.withSpan("beside the big app") {
                 try await publish(
                     [(small, .beside), (big, .other)], in: MeasuredWindow(length: duration.length), measurement)
-                try await measurement.settle()
+                try await measurement.drain()
             }
 
             var result = try await measurement.result("fairness", from: alone.start, latencies: .beside)

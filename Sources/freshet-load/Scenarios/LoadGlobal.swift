@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import FreshetClient
 import FreshetService
@@ -72,7 +74,7 @@ struct LoadGlobal: Scenario {
                 while let finished = try await group.next() { sweep = finished ?? sweep }
                 return sweep
             }
-            try await measurement.settle()
+            try await measurement.drain()
             return try await result(measurement, from: alone.start, sweep)
         }
     }

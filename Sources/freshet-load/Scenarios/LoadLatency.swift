@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import FreshetService
 import JSON
@@ -49,7 +51,7 @@ struct LoadLatency: Scenario {
             let window = MeasuredWindow(length: duration.length)
             measurement.monitor.show("\(Figure.short(stream.rate)) events/s", lasting: window.total)
             try await measurement.publish(stream, from: window.start) { window.series(at: $0, measured: .alone) }
-            try await measurement.settle()
+            try await measurement.drain()
             var result = try await measurement.result("latency", from: window.start, latencies: .alone)
             result.extras +=
                 stream.members + [

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import Charts
 import FreshetClient
@@ -93,7 +95,7 @@ struct LoadSoak: Scenario {
                 while left > 0, let isAwaited = try await group.next() { left -= isAwaited ? 1 : 0 }
                 group.cancelAll()
             }
-            try await measurement.settle()
+            try await measurement.drain()
             var result = try await measurement.result("soak", from: start, latencies: .alone)
             let ended = try await environment.pool.query(.tableSizes())
             result.extras +=

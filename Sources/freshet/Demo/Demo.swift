@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import ArgumentParser
 import Foundation
 import FreshetClient
@@ -124,16 +126,16 @@ final class Demo: Sendable {
         var screen = try await showing("placing widgets", screen, traffic) { [self] in
             try await traffic.registerDevices()
             try await traffic.placeAll(applied: applied)
-            try await settle(traffic)
+            try await drain(traffic)
         }
         screen.say("  all placed and rendered after \(Figure.digits(start.duration(to: .now) / .seconds(1))) s")
         let stack = await traffic.arrangeStack()
-        try await settle(traffic)
+        try await drain(traffic)
         for line in try await schedule(of: stack) { screen.say(line) }
         screen = try await showing("publishing reloads", screen, traffic) { [plan] in
             try await traffic.stream(rate: plan.rate, for: .seconds(plan.seconds), seed: plan.seed, applied: applied)
         }
-        screen = try await showing("finishing", screen, traffic) { [self] in try await settle(traffic) }
+        screen = try await showing("finishing", screen, traffic) { [self] in try await drain(traffic) }
 
         let (summary, lost) = try await judge(traffic, start)
         for line in summary { screen.say(line) }
@@ -142,7 +144,7 @@ final class Demo: Sendable {
     }
 
     /// Waits until all published events are applied and rendered, at most two minutes.
-    private func settle(_ traffic: DemoTraffic) async throws {
+    private func drain(_ traffic: DemoTraffic) async throws {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
             let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.counts.failures
@@ -158,7 +160,7 @@ final class Demo: Sendable {
     /// Waits until every device was notified of the changes until now, at most two minutes.
     ///
     /// - Returns: the number of devices that were not.
-    private func settleDevices() async throws -> Int64 {
+    private func drainDevices() async throws -> Int64 {
         let deadline = ContinuousClock.now + .seconds(120)
         let now = try await node.store.query(.databaseTime()).first ?? Timestamp.now()
         while true {
@@ -177,7 +179,7 @@ final class Demo: Sendable {
         guard let overview = try await node.store.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
-        let waiting = try await settleDevices()
+        let waiting = try await drainDevices()
         let applied = try await node.store.appliedEvents()
         let (counts, output) = (traffic.counts, output.withLock { $0 })
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first

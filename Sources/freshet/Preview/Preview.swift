@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import HTTPTypes
 import Hummingbird
 import JSON
@@ -128,7 +130,7 @@ final class PreviewServer: Service {
     /// Number of the last change once it differs from `version`; nil at the end.
     func version(otherThan version: Int) async throws -> Int? {
         while true {
-            let mark = changes.mark(.timelines)
+            let mark = changes.version(of: .timelines)
             let (current, isClosed) = contents.withLock { ($0.version, $0.isClosed) }
             if isClosed { return nil }
             if current != version { return current }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A replacement in the text of statements on the wire. It keeps the length, so that the messages around it stay valid.
 struct TextRewrite: Sendable {
     let pattern: [UInt8]

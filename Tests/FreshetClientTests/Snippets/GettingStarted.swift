@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The code of the article GettingStarted. The article shows the regions between the marks, and SnippetTests compares
 // the two. Only the public interface is used.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 import TestSupport
 import Testing
@@ -63,6 +65,24 @@ struct WorkflowTests {
                 }
             }
         }
+    }
+
+    @Test("Every source file states its licence")
+    func licences() throws {
+        var sources = 0
+        for folder in ["Sources", "Tests", "Benchmarks/Sources", "Benchmarks/Benchmarks", "deploy/samples"] {
+            let files = FileManager.default.enumerator(atPath: Self.repository.appendingPathComponent(folder).path)
+            for case let file as String in try #require(files)
+            where [".swift", ".c", ".h"].contains(where: file.hasSuffix) && !file.contains(".build/") {
+                let lines = try Self.text("\(folder)/\(file)").split(separator: "\n", maxSplits: 2)
+                #expect(
+                    lines.prefix(2).contains { $0.hasSuffix("SPDX-License-Identifier: Apache-2.0") },
+                    "\(folder)/\(file)"
+                )
+                sources += 1
+            }
+        }
+        #expect(sources > 500)
     }
 
     @Test("The notice names every package that Freshet is built with")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension XcodeFixture {
     static let german = #"""
         /* Title */

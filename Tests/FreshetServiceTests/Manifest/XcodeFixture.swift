@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Files in the form that Xcode 15 writes.
 enum XcodeFixture {
     static let intents = #"""

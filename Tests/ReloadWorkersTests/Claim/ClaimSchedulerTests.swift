@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Randomness
 import Testing
 import WidgetModel
@@ -40,14 +42,14 @@ struct ClaimSchedulerTests {
             requestsPerProvider: perProvider, inFlight: inFlight)
     }
 
-    private typealias Plan = (wishes: [LaneTimelines], isHeldBack: Bool, isFull: Bool)
+    private typealias Plan = (requests: [LaneTimelines], isHeldBack: Bool, isFull: Bool)
 
     private func count(_ plan: Plan, _ lane: ReloadLane) -> Int {
-        plan.wishes.filter { $0.lane == lane }.map(\.count).reduce(0, +)
+        plan.requests.filter { $0.lane == lane }.map(\.count).reduce(0, +)
     }
 
     private func count(_ plan: Plan, kind: Int32) -> Int {
-        plan.wishes.filter { $0.kindID == kind }.map(\.count).reduce(0, +)
+        plan.requests.filter { $0.kindID == kind }.map(\.count).reduce(0, +)
     }
 
     @Test func everythingIsClaimedWhenThereIsRoom() {
@@ -78,7 +80,7 @@ struct ClaimSchedulerTests {
             let plan = scheduler.plan(
                 due: ReloadLane.allCases.map { Self.row(11, $0, 1_000) }, targets: Self.targets(maxBatch: 1, 11),
                 capacity: Self.capacity(1))
-            for wish in plan.wishes { served[wish.lane, default: 0] += wish.count }
+            for request in plan.requests { served[request.lane, default: 0] += request.count }
         }
         #expect(served == [.interactive: 160, .push: 80, .scheduled: 40, .bulk: 20])
     }
@@ -113,7 +115,7 @@ struct ClaimSchedulerTests {
             let plan = scheduler.plan(
                 due: [11, 12, 21, 31].map { Self.row($0, .push, 5_000) }, targets: Self.targets(11, 12, 21, 31),
                 capacity: Self.capacity(100))
-            for wish in plan.wishes { served[wish.kindID, default: 0] += wish.count }
+            for request in plan.requests { served[request.kindID, default: 0] += request.count }
         }
         #expect(abs(served[21, default: 0] - served[31, default: 0]) <= 100)
         #expect(abs(served[11, default: 0] - served[12, default: 0]) <= 100)
@@ -140,7 +142,7 @@ struct ClaimSchedulerTests {
         let plan = scheduler.plan(
             due: [Self.row(11, .push, 3), Self.row(21, .push, 3), Self.row(31, .push, 3)],
             targets: Self.targets(11, 21, 31), capacity: Self.capacity(1_000, concurrency: 2))
-        #expect(plan.wishes.count == 2)
+        #expect(plan.requests.count == 2)
         #expect(plan.isHeldBack)
     }
 
@@ -150,11 +152,11 @@ struct ClaimSchedulerTests {
         let due = [11, 12, 13].map { Self.row($0, .push, 3) }
         var scheduler = ClaimScheduler()
         let together = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
-        #expect(together.wishes.map(\.count) == [3, 3, 3] && !together.isHeldBack)
+        #expect(together.requests.map(\.count) == [3, 3, 3] && !together.isHeldBack)
         targets[13] = ClaimTarget(
             appID: 1, provider: ProviderKey(appID: 1, app: "a", url: "http://other"), maxBatch: 10)
         let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
-        #expect(Set(apart.wishes.map(\.kindID)) == [11, 12] || apart.wishes.map(\.kindID) == [13])
+        #expect(Set(apart.requests.map(\.kindID)) == [11, 12] || apart.requests.map(\.kindID) == [13])
         #expect(apart.isHeldBack)
     }
 
@@ -222,7 +224,7 @@ struct ClaimSchedulerTests {
                 due: [.push, .scheduled, .bulk].map { Self.row(11, $0, 1_000) },
                 targets: Self.targets(maxBatch: 25, 11),
                 capacity: Self.capacity(1_000, concurrency: 8, perProvider: 8, inFlight: [provider: held]))
-            for wish in plan.wishes { served[wish.lane, default: 0] += wish.count }
+            for request in plan.requests { served[request.lane, default: 0] += request.count }
         }
         #expect(served == [.push: 10_000, .scheduled: 5_000, .bulk: 2_500])
     }
@@ -252,9 +254,9 @@ struct ClaimSchedulerTests {
         for _ in 0..<16 {
             let plan = scheduler.plan(
                 due: due, targets: targets, capacity: Self.capacity(4_000, concurrency: 1_000, perProvider: 8))
-            #expect(plan.wishes.allSatisfy { $0.count == 200 * $0.sizes.count })
-            #expect((4_000..<4_200).contains(plan.wishes.reduce(0) { $0 + $1.count }) && plan.isFull)
-            for wish in plan.wishes { served[wish.kindID, default: 0] += wish.count }
+            #expect(plan.requests.allSatisfy { $0.count == 200 * $0.sizes.count })
+            #expect((4_000..<4_200).contains(plan.requests.reduce(0) { $0 + $1.count }) && plan.isFull)
+            for request in plan.requests { served[request.kindID, default: 0] += request.count }
         }
         #expect(served.count == kinds.count && Set(served.values) == [400], "kinds take turns")
     }
@@ -273,10 +275,10 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let due = [Self.row(99, .push, 10)]
         let unknown = scheduler.plan(due: due, targets: Self.targets(11), capacity: Self.capacity(1_000))
-        #expect(unknown.wishes.isEmpty && !unknown.isHeldBack && !unknown.isFull)
+        #expect(unknown.requests.isEmpty && !unknown.isHeldBack && !unknown.isFull)
         let saturated = scheduler.plan(
             due: [Self.row(11, .push, 10)], targets: Self.targets(11), capacity: Self.capacity(1_000, concurrency: 0))
-        #expect(saturated.wishes.isEmpty && saturated.isHeldBack)
+        #expect(saturated.requests.isEmpty && saturated.isHeldBack)
     }
 
     @Test(arguments: 0..<50)
@@ -295,21 +297,21 @@ struct ClaimSchedulerTests {
                 perProvider: Int.random(in: 0...4, using: &generator))
             let plan = scheduler.plan(
                 due: due, targets: Self.targets(maxBatch: maxBatch, 11, 12, 21, 22, 31), capacity: capacity)
-            let claimed = plan.wishes.map(\.count).reduce(0, +)
+            let claimed = plan.requests.map(\.count).reduce(0, +)
             #expect(claimed <= capacity.timelines)
             let patient = count(plan, .scheduled) + count(plan, .bulk)
             #expect(patient <= capacity.patientTimelines)
             let requests = [Int32(1), 2, 3].map { app in
                 [true, false].map { isUrgent in
-                    let wishes = plan.wishes.filter { $0.kindID / 10 == app && $0.lane.isUrgent == isUrgent }
-                    return (wishes.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
+                    let requests = plan.requests.filter { $0.kindID / 10 == app && $0.lane.isUrgent == isUrgent }
+                    return (requests.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
                 }.reduce(0, +)
             }
             #expect(requests.reduce(0, +) <= capacity.concurrency)
             #expect(requests.allSatisfy { $0 <= capacity.requestsPerProvider })
-            for wish in plan.wishes {
-                let available = due.first { $0.kindID == wish.kindID && $0.lane == wish.lane }?.count ?? 0
-                #expect(wish.count > 0 && wish.count <= available)
+            for request in plan.requests {
+                let available = due.first { $0.kindID == request.kindID && $0.lane == request.lane }?.count ?? 0
+                #expect(request.count > 0 && request.count <= available)
             }
             let available = due.map(\.count).reduce(0, +)
             if claimed < available { #expect(plan.isFull || plan.isHeldBack) }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import TestSupport
 import Testing
@@ -28,8 +30,9 @@ struct UnreadableRowTests {
         try await withWorker { worker in
             try await worker.store.place([.test("w1")])
             let kind = try await worker.store.kindID("Purchases")
-            let wishes = ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 9) }
-            let claim = try #require(Claim(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))))
+            let requests = ReloadLane.allCases.map { ClaimRequest(kindID: kind, lane: $0, lists: 9) }
+            let claim = try #require(
+                Claim(try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))))
             worker.pipeline.enter(claim, .empty, startedAt: .zero, leaseEnds: .seconds(3_600))
             #expect(worker.context.leases.held == 0)
             while await worker.pipeline.closer.endSome() {}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TestSupport
 import Testing
 import WidgetModel
@@ -134,33 +136,33 @@ struct HeldListsTests {
     @Test("Room is announced once, and only to a waiting claim loop")
     func announcing() {
         enter(Sample.list(1, rows: [10, 11, 12]))
-        let quiet = signal.mark(.timelines)
+        let quiet = signal.version(of: .timelines)
         _ = lists.end([ended(1, 10)])
         lists.roomFreed()
-        #expect(signal.mark(.timelines) == quiet)
+        #expect(signal.version(of: .timelines) == quiet)
         lists.awaitRoom(true)
         _ = lists.end([ended(1, 11)])
-        let told = signal.mark(.timelines)
+        let told = signal.version(of: .timelines)
         #expect(told != quiet)
         _ = lists.end([ended(1, 12)])
-        #expect(signal.mark(.timelines) == told)
+        #expect(signal.version(of: .timelines) == told)
         lists.awaitRoom(true)
         lists.roomFreed()
-        #expect(signal.mark(.timelines) != told)
-        let last = signal.mark(.timelines)
+        #expect(signal.version(of: .timelines) != told)
+        let last = signal.version(of: .timelines)
         lists.awaitRoom(true)
         lists.awaitRoom(false)
         lists.roomFreed()
-        #expect(signal.mark(.timelines) == last)
+        #expect(signal.version(of: .timelines) == last)
     }
 
     @Test("Room that a hand-over gives back is announced to a waiting claim loop")
     func announcingReservedRoom() {
         #expect(lists.reserve(3, limit: 5))
-        let quiet = signal.mark(.timelines)
+        let quiet = signal.version(of: .timelines)
         lists.awaitRoom(true)
         lists.unreserve(3)
-        #expect(signal.mark(.timelines) != quiet)
+        #expect(signal.version(of: .timelines) != quiet)
     }
 
     @Test("Abandoned lists are returned with their state, and later ends have no effect")

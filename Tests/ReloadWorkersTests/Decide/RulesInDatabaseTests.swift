@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import JSON
 import PostgresClient
 import TestSupport
@@ -283,15 +285,15 @@ struct RulesInDatabaseTests {
         try await withWorker { worker in
             try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: Timestamp.now())
             try await worker.store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
-            let wishes = try await worker.store.directory().kinds.keys.map {
-                ClaimWish(kindID: $0, lane: .interactive, lists: 10)
+            let requests = try await worker.store.directory().kinds.keys.map {
+                ClaimRequest(kindID: $0, lane: .interactive, lists: 10)
             }
-            let claimed = try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))
+            let claimed = try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))
             #expect(claimed.count == 1)
             try await worker.store.sql("UPDATE kind SET paused_at = NULL; UPDATE app SET paused_at = now()")
-            #expect(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30))).isEmpty)
+            #expect(try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30))).isEmpty)
             try await worker.store.sql("UPDATE app SET paused_at = NULL")
-            #expect(try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30))).count == 1)
+            #expect(try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30))).count == 1)
         }
     }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import AsyncHTTPClient
 import JSON
 import PostgresClient
@@ -35,7 +37,7 @@ struct WorkerDatabaseTroubleTests {
     @Test(
         "Content too large for one statement is stored in parts, with one call to the provider",
         arguments: ["57014", "53200", "53400"])
-    func inParts(state: String) async throws {
+    func halving(state: String) async throws {
         try await withWorker(configure: quickly) { worker in
             let ids = try await worker.store.place((0..<16).map { .test("w\($0)", user: "u\($0)") })
             try await worker.drain()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Logging
 import Testing
 import WidgetModel
@@ -82,10 +84,10 @@ struct ProviderStormTests {
             let capacity = ClaimCapacity(
                 timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
                 requestsPerProvider: 8, inFlight: held, allowances: permitted.allowances)
-            for wish in scheduler.plan(due: due, targets: permitted.targets, capacity: capacity).wishes {
-                var left = wish.count
+            for request in scheduler.plan(due: due, targets: permitted.targets, capacity: capacity).requests {
+                var left = request.count
                 while left > 0 {
-                    start(Int(wish.kindID), min(left, 10))
+                    start(Int(request.kindID), min(left, 10))
                     left -= 10
                 }
             }
@@ -250,7 +252,7 @@ struct ProviderProtectionTests {
             inFlight: [:], allowances: permitted.allowances)
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(due: due, targets: permitted.targets, capacity: capacity)
-        #expect(plan.wishes.map(\.count) == [1])
+        #expect(plan.requests.map(\.count) == [1])
         #expect(plan.isHeldBack && !plan.isFull)
     }
 
@@ -274,7 +276,7 @@ struct ProviderProtectionTests {
         let plan = scheduler.plan(
             due: [LaneTimelines(kindID: 1, lane: .push, count: 1_000)],
             targets: [1: ClaimTarget(appID: 1, provider: grown, maxBatch: 10)], capacity: capacity)
-        #expect(plan.wishes.map(\.count).reduce(0, +) == room * 10)
+        #expect(plan.requests.map(\.count).reduce(0, +) == room * 10)
     }
 
     @Test func theNumberOfProvidersIsBounded() {

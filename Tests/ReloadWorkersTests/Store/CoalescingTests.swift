@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import TestSupport
 import Testing
 import WidgetModel
@@ -44,9 +46,9 @@ struct CoalescingTests {
             try await worker.store.place([.test("w1")])
             _ = try await worker.claim()
             try await worker.store.markUser("u1")
-            let mark = worker.context.signal.mark(.timelines)
+            let mark = worker.context.signal.version(of: .timelines)
             try await worker.finish()
-            #expect(worker.context.signal.mark(.timelines) != mark)
+            #expect(worker.context.signal.version(of: .timelines) != mark)
         }
     }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import TestSupport
 import Testing
@@ -14,10 +16,10 @@ struct TimelineWriterTests {
         _ worker: TestWorker, _ content: (ClaimedTimeline) -> String = { _ in "new" }
     ) async throws -> [TimelineJob] {
         let known = try await worker.store.directory()
-        let wishes = known.kinds.keys.flatMap { kind in
-            ReloadLane.allCases.map { ClaimWish(kindID: kind, lane: $0, lists: 100) }
+        let requests = known.kinds.keys.flatMap { kind in
+            ReloadLane.allCases.map { ClaimRequest(kindID: kind, lane: $0, lists: 100) }
         }
-        let rows = try await worker.store.pool.query(.claimLists(wishes, lease: .seconds(30)))
+        let rows = try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))
         let claimed = try #require(Claim(rows))
         let began = worker.context.clock.elapsed
         let jobs = try claimed.lists.flatMap { list in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import AsyncHTTPClient
 import Logging
 import PostgresClient
@@ -173,7 +175,7 @@ private final class Works: Sendable {
 
     private func wait(until condition: (_ state: (running: Int, isHeld: Bool)) -> Bool) async throws {
         while true {
-            let mark = changes.mark(.timelines)
+            let mark = changes.version(of: .timelines)
             if condition(state.withLock { $0 }) { return }
             try await changes.wait(past: mark)
         }

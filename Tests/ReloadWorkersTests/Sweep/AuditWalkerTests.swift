@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import TestSupport
 import Testing
@@ -40,10 +42,10 @@ struct AuditWalkerTests {
                 DELETE FROM work WHERE id = (SELECT min(id) FROM work);
                 UPDATE timeline SET listed_at = 'infinity' WHERE id = (SELECT max(id) FROM timeline)
                 """)
-            let mark = worker.context.signal.mark(.timelines)
+            let mark = worker.context.signal.version(of: .timelines)
             try await pass(worker)
             #expect(worker.metrics.auditAppointed.total() == 2)
-            #expect(worker.context.signal.mark(.timelines) != mark, "the claim loop is notified")
+            #expect(worker.context.signal.version(of: .timelines) != mark, "the claim loop is notified")
             try await worker.drain()
             for id in ids { #expect(try await !worker.store.detail(id).isStale) }
             #expect(try await worker.store.unappointed() == 0)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 
 /// Errors that the server raises at a test's request.

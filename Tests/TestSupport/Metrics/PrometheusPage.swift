@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A page in Prometheus' text format (version 0.0.4). Parsing is strict: it throws an error wherever `promtool check
 /// metrics` would report a problem.
 package struct PrometheusPage: Sendable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// Certificates for test servers, generated once and valid for a century. Their keys protect nothing.

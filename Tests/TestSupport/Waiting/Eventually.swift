@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Error of a condition that did not become true in time.
 package struct NeverHappened: Error, CustomStringConvertible {
     package let description: String

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Storing content and settling looks", .timeLimit(.patience))
+@Suite("Storing content and lifetime looks", .timeLimit(.patience))
 struct StoreTests {
     @Test("A store satisfies the captured requests and appoints the policy's time")
     func stored() async throws {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef FRESHET_ALLOCATIONS_H
 #define FRESHET_ALLOCATIONS_H
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import CRdKafka
 internal import Glibc
 package import Logging
@@ -18,7 +20,7 @@ internal import Synchronization
 /// - Producing to or reading a missing topic creates it with 4 partitions, whatever clients say.
 package final class EmbeddedKafka: Sendable {
     /// `@unchecked Sendable`: used under the mutex, or by the closing thread after it has taken the parts out.
-    @safe private struct Parts: @unchecked Sendable {
+    @safe private struct Handles: @unchecked Sendable {
         let client: ClientHandle
         let cluster: OpaquePointer
 
@@ -33,7 +35,7 @@ package final class EmbeddedKafka: Sendable {
     /// Completes when everything is freed.
     private let completion = Completion()
     /// Nil after `close`. The cluster's own thread answers each call under the mutex within microseconds.
-    private let parts: Mutex<Parts?>
+    private let parts: Mutex<Handles?>
     /// Reserved ports of stopped brokers; nil if another process took the port. librdkafka aborts the process if it
     /// cannot listen on a broker's port again.
     private let reserved = Mutex<[Int32: PortReservation?]>([:])
@@ -53,7 +55,7 @@ package final class EmbeddedKafka: Sendable {
                 RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, context: KafkaError.Context(operation: operation))
         }
         bootstrapServers = unsafe String(cString: rd_kafka_mock_cluster_bootstraps(cluster))
-        parts = unsafe Mutex(Parts(client: client, cluster: cluster))
+        parts = unsafe Mutex(Handles(client: client, cluster: cluster))
         Self.sendAtOnce(ports: Set(ports))
     }
 

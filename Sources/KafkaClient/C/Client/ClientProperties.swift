@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import CRdKafka
 
 /// Properties of librdkafka's clients: this module's defaults, then the caller's properties, then the fixed ones.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension ConsumerLoop {
     /// Defaults that the caller may override.
     static func defaults(_ configuration: KafkaConfiguration) -> [String: String] {

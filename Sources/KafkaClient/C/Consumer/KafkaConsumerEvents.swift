@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import Synchronization
 
 /// The events of a consumer: a queue between the poll thread, which gathers messages, and the one receiver. One task

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import CRdKafka
 
 /// State of each assigned partition: whether it is fetched, and its next offset.

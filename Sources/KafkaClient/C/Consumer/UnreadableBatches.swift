@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import Logging
 
 /// Partitions at a batch that cannot be read, and those from which no message comes. Used on the poll thread only.

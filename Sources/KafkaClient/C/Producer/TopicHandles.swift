@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 internal import CRdKafka
 
 /// The producer's topic handles, made at the first use of a topic and freed with the producer; and the call that

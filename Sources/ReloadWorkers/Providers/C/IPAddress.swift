@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// An IP address as a number. An IPv4 address mapped or embedded in IPv6 is the IPv4 address, since packets go there.
