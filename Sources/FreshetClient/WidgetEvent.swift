@@ -104,7 +104,11 @@ extension WidgetEvent {
 
     /// Data shown by widgets has changed in the app.
     ///
-    /// - Parameter kinds: kinds that show the data; nil for all.
+    /// - Parameters:
+    ///   - state: whether the app is in the foreground.
+    ///   - audience: people whose widgets show the data.
+    ///   - kinds: kinds that show the data; nil for all.
+    ///   - values: only widgets whose configuration has these values.
     public static func appChanged(
         _ state: WidgetCenter.AppState, for audience: WidgetCenter.Audience, kinds: [String]? = nil,
         matching values: [String: WidgetCenter.Value] = [:]
@@ -114,7 +118,10 @@ extension WidgetEvent {
 
     /// An operator requests new timelines, without budget and spacing. For operators' tools only.
     ///
-    /// - Parameter kinds: kinds to reload; nil for all.
+    /// - Parameters:
+    ///   - audience: people whose widgets show the data.
+    ///   - kinds: kinds to reload; nil for all.
+    ///   - values: only widgets whose configuration has these values.
     public static func requestReload(
         for audience: WidgetCenter.Audience, kinds: [String]? = nil, matching values: [String: WidgetCenter.Value] = [:]
     ) -> WidgetEvent {
@@ -167,7 +174,10 @@ extension WidgetEvent {
 
     /// A widget was configured.
     ///
-    /// - Parameter configuration: all parameters with their values, not only the changed ones.
+    /// - Parameters:
+    ///   - widget: id of the widget.
+    ///   - user: id of the user.
+    ///   - configuration: all parameters with their values, not only the changed ones.
     public static func widgetConfigured(
         _ widget: String, of user: String, configuration: [String: WidgetCenter.Value]
     ) -> WidgetEvent {
@@ -193,7 +203,11 @@ extension WidgetEvent {
 
     /// A device's language, time zone or time has changed.
     ///
-    /// - Parameter significantTimeChange: midnight passed, or the clock or the time zone was set.
+    /// - Parameters:
+    ///   - device: id of the device.
+    ///   - user: id of the user.
+    ///   - environment: the device's new environment.
+    ///   - significantTimeChange: midnight passed, or the clock or the time zone was set.
     public static func environmentChanged(
         ofDevice device: String, of user: String, to environment: WidgetCenter.Environment,
         significantTimeChange: Bool = false
@@ -214,6 +228,8 @@ extension WidgetEvent {
     /// A device asks for pushes of Apple's push notification service when the user's widgets on it have changed.
     ///
     /// - Parameters:
+    ///   - device: id of the device.
+    ///   - user: id of the user.
     ///   - token: the app's token on the device.
     ///   - topic: the app's bundle id followed by `.push-type.widgets`.
     ///   - isSandbox: whether the token belongs to Apple's sandbox.
@@ -263,6 +279,8 @@ extension WidgetEvent {
     ///
     /// - Parameters:
     ///   - stack: name of the stack, unique on its device.
+    ///   - user: id of the user.
+    ///   - device: id of the device.
     ///   - widgets: ids from top to bottom, at most 32; without any, the stack was removed.
     ///   - smartRotate: whether widgets rotate to the top automatically.
     ///   - suggestions: whether widgets may be suggested in the stack.
@@ -292,6 +310,8 @@ extension WidgetEvent {
     ///
     /// - Parameters:
     ///   - stack: name of the stack.
+    ///   - user: id of the user.
+    ///   - device: id of the device.
     ///   - widget: id of the widget that came to the top.
     public static func stackTurned(
         _ stack: String, of user: String, device: String, to widget: String
@@ -306,7 +326,10 @@ extension WidgetEvent {
 
     /// The widgets that are relevant to a person: the whole set, which replaces the earlier one.
     ///
-    /// - Parameter device: device on which they are relevant; nil for all.
+    /// - Parameters:
+    ///   - shortcuts: the whole set, at most 20.
+    ///   - user: id of the user.
+    ///   - device: device on which they are relevant; nil for all.
     public static func relevantShortcuts(
         _ shortcuts: [WidgetCenter.RelevantShortcut], of user: String, device: String? = nil
     ) -> WidgetEvent {
@@ -327,6 +350,8 @@ extension WidgetEvent {
     /// - Parameters:
     ///   - kind: kind whose intent describes the content.
     ///   - configuration: values of the intent.
+    ///   - user: id of the user.
+    ///   - device: id of the device; nil if it is not known.
     ///   - timeZone: IANA name of the person's time zone; nil for that of the person's widgets.
     public static func interaction(
         with kind: String, configuration: [String: WidgetCenter.Value] = [:], of user: String, device: String? = nil,
