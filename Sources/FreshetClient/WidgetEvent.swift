@@ -236,7 +236,7 @@ extension WidgetEvent {
     public static func deviceRegistered(
         _ device: String, of user: String, token: [UInt8], topic: String, isSandbox: Bool = false
     ) -> WidgetEvent {
-        registered(device, user) { () throws(ModelError) in
+        registered(device, of: user) { () throws(ModelError) in
             guard (8...APNsAddress.maximumTokenBytes).contains(token.count) else {
                 throw ModelError(
                     message: "expected 8 to \(APNsAddress.maximumTokenBytes) bytes",
@@ -251,11 +251,11 @@ extension WidgetEvent {
 
     /// A device of an app whose backend is notified of changes by its webhook.
     public static func deviceRegistered(_ device: String, of user: String) -> WidgetEvent {
-        registered(device, user) { .webhook }
+        registered(device, of: user) { .webhook }
     }
 
     private static func registered(
-        _ device: String, _ user: String, _ channel: () throws(ModelError) -> DeliveryChannel
+        _ device: String, of user: String, _ channel: () throws(ModelError) -> DeliveryChannel
     ) -> WidgetEvent {
         WidgetEvent { () throws(ModelError) in
             FreshetEvent(

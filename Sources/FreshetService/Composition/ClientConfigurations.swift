@@ -127,16 +127,18 @@ extension Settings {
     /// Limits of connections to the push service.
     package func apnsLimits() throws(CommandFailure) -> ConnectionLimits {
         let timeout = delivery.service.timeout
-        return try limits(timeout, timeout, delivery.trustRoots, "delivery.trustRoots")
+        return try limits(connect: timeout, read: timeout, delivery.trustRoots, "delivery.trustRoots")
     }
 
     /// Limits of connections to providers.
     package func connectionLimits() throws(CommandFailure) -> ConnectionLimits {
-        try limits(providers.connectTimeout, providers.readTimeout, providers.trustRoots, "providers.trustRoots")
+        try limits(
+            connect: providers.connectTimeout, read: providers.readTimeout, providers.trustRoots, "providers.trustRoots"
+        )
     }
 
     private func limits(
-        _ connect: Duration, _ read: Duration, _ trustRoots: String?, _ key: String
+        connect: Duration, read: Duration, _ trustRoots: String?, _ key: String
     ) throws(CommandFailure) -> ConnectionLimits {
         if let proxyProblem { throw CommandFailure(.configuration, "\(proxyProblem); \(Self.proxyAdvice)") }
         var limits = ConnectionLimits(connectTimeout: connect, readTimeout: read)

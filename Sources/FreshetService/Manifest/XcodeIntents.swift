@@ -85,7 +85,7 @@ package struct XcodeIntents {
     private mutating func parameter(_ entry: Entry, of intent: String) -> IntentParameter? {
         let name = entry.text("INIntentParameterName") ?? ""
         let metadata = entry.entry("INIntentParameterMetadata") ?? Entry([:])
-        guard let type = type(entry, metadata) else {
+        guard let type = type(entry, with: metadata) else {
             notices.append("\(intent).\(name): type \(entry.text("INIntentParameterType") ?? "?") has no equivalent")
             return nil
         }
@@ -115,7 +115,7 @@ package struct XcodeIntents {
         return parameter
     }
 
-    private mutating func type(_ entry: Entry, _ metadata: Entry) -> IntentParameter.ValueType? {
+    private mutating func type(_ entry: Entry, with metadata: Entry) -> IntentParameter.ValueType? {
         if let enumeration = entry.text("INIntentParameterEnumType") {
             return .enumeration(
                 (enumerations[enumeration] ?? []).map { value in

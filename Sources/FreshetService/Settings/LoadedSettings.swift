@@ -180,18 +180,18 @@ package struct LoadedSettings: Sendable {
 
     private mutating func checkEmbedded() {
         guard settings.kafka.embedded else { return }
-        func contradict(_ reason: String, _ expectation: String) {
+        func contradict(_ reason: String, expected expectation: String) {
             report(
                 key: "kafka.embedded", source: places["kafka.embedded"], value: "true", reason: reason,
                 expectation: expectation)
         }
         if settings.kafka.bootstrapServers != nil {
-            contradict("contradicts kafka.bootstrapServers", "one of them")
+            contradict("contradicts kafka.bootstrapServers", expected: "one of them")
         }
         if settings.role != .all {
             contradict(
                 "is for the role all: other processes cannot share the cluster (role is \(settings.role.rawValue))",
-                "kafka.bootstrapServers, perhaps of `freshet kafka`")
+                expected: "kafka.bootstrapServers, perhaps of `freshet kafka`")
         }
     }
 

@@ -13,7 +13,7 @@ import WidgetStore
 
 /// Description of a setting. Reading, `config show`, `config keys` and the check for unknown keys all use this table.
 package struct SettingKey: Sendable {
-    /// Name of the setting: `workers.claimBatch`.
+    /// Name of the setting: `workers.graceTime`.
     package let name: String
     package let summary: String
     /// Allowed values, such as "1 to 1000" or "text or json".
@@ -42,7 +42,7 @@ package struct SettingKey: Sendable {
     /// The environment variable that holds the setting: `FRESHET_WORKERS_CLAIM_BATCH`.
     package var environmentName: String { Self.environmentName(of: name) }
 
-    /// `workers.claimBatch` → `FRESHET_WORKERS_CLAIM_BATCH`.
+    /// `workers.graceTime` → `FRESHET_WORKERS_GRACE_TIME`.
     static func environmentName(of key: String) -> String {
         var name = environmentPrefix
         var previousIsLowercase = false

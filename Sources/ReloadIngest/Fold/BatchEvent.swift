@@ -22,9 +22,9 @@ struct BatchEvent: Sendable {
     var handling = EventHandling()
 
     /// Bytes that identify repeated events. They include the user, so that no user suppresses another user's events.
-    var identity: [[UInt8]] { Self.identity(event.app, id, source, handling.user) }
+    var identity: [[UInt8]] { Self.identity(app: event.app, id: id, source: source, user: handling.user) }
 
-    static func identity(_ app: String, _ id: String, _ source: String, _ user: String?) -> [[UInt8]] {
+    static func identity(app: String, id: String, source: String, user: String?) -> [[UInt8]] {
         [app, id, source, user ?? ""].map { Array($0.utf8) }
     }
 }

@@ -118,7 +118,7 @@ struct PreparedBatch: Sendable {
         for record in repeated { contents[Int(record)] = .repeated }
         var seen: Set<[[UInt8]]> = []
         for event in events {
-            let identity = BatchEvent.identity(event.app, event.id, event.source, event.user)
+            let identity = BatchEvent.identity(app: event.app, id: event.id, source: event.source, user: event.user)
             if !seen.insert(identity).inserted { contents[Int(event.record)] = .repeated }
         }
     }
@@ -190,7 +190,7 @@ struct RecordDecoder: Sendable {
             let decoded = try decoder.decode(
                 bytes: bytes, value: record.valueRange, attributes: attributes, topic: topic.carries)
             app = decoded.event.app
-            guard topic.allows(decoded.event.app) else { return notAllowed(index, decoded.event.app) }
+            guard topic.allows(decoded.event.app) else { return notAllowed(index, app: decoded.event.app) }
             return .event(
                 BatchEvent(
                     record: index,
@@ -201,7 +201,7 @@ struct RecordDecoder: Sendable {
         } catch {
             // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
             app = app ?? error.app ?? record.valueRange.flatMap { EventDecoder.app(in: bytes, value: $0) }
-            if let app, !topic.allows(app) { return notAllowed(index, app, "; besides, \(error.description)") }
+            if let app, !topic.allows(app) { return notAllowed(index, app: app, "; besides, \(error.description)") }
             return .rejected(
                 RejectedEvent(
                     record: index, app: app, code: error.code.rawValue, message: error.placedMessage,
@@ -209,7 +209,7 @@ struct RecordDecoder: Sendable {
         }
     }
 
-    private func notAllowed(_ index: Int, _ app: String, _ more: String = "") -> RecordContent {
+    private func notAllowed(_ index: Int, app: String, _ more: String = "") -> RecordContent {
         .rejected(
             RejectedEvent(
                 record: index, app: app, code: DeadLetterCause.notAllowed.rawValue,

@@ -94,8 +94,14 @@ struct ClaimCapacity: Sendable {
     /// Allowances of the known providers.
     var allowances: [ProviderKey: ProviderAllowance] = [:]
 
-    /// Further requests to a provider. A provider with a grown limit takes at most half of the free slots, so that
-    /// hanging providers do not hold the pool.
+    /// Number of further requests to a provider.
+    ///
+    /// Beyond ``requestsPerProvider``, its own and further slots are at most half of those that other providers leave
+    /// free, so that hanging providers do not hold the pool.
+    ///
+    /// - Parameters:
+    ///   - own: slots that the provider holds.
+    ///   - all: slots that all providers hold, its own included.
     func room(of limit: Int, _ lane: ReloadLane, _ own: HeldSlots, all: HeldSlots) -> Int {
         let shared = (concurrency - all.all - own.all) / 2
         return min(own.room(lane, of: limit), max(requestsPerProvider - own.all, shared))

@@ -77,7 +77,7 @@ struct TimelineWriter: Sendable {
         }
         let discarded = jobs.filter { $0.answer != nil && $0.written == nil }
         report(stored: jobs.filter { $0.written != nil }, discarded: discarded.count)
-        // Their lists may be the rows' appointments: the revision of a tombstone comes without one.
+        // Such a row may have no other list: burying an orphan changes its revision and makes no appointment.
         try await reschedule(discarded)
     }
 

@@ -18,12 +18,12 @@ package struct KindGenerations: Hashable, Sendable {
     }
 
     /// Whether a timeline that was last rendered at `generation` is behind a counter's value.
-    fileprivate func isBehind(_ generation: Int64, _ value: Int64) -> Bool {
+    fileprivate func isBehind(_ generation: Int64, of value: Int64) -> Bool {
         value > generation && value > cancelled
     }
 
     /// Whether a timeline that was last rendered at `generation` is behind a reload of everyone.
-    package func isAhead(of generation: Int64) -> Bool { isBehind(generation, current) }
+    package func isAhead(of generation: Int64) -> Bool { isBehind(generation, of: current) }
 }
 
 /// The part of a timeline's row that decides whether and when it has work (DESIGN.md, “Timelines and work lists”).
@@ -69,8 +69,8 @@ package struct TimelineState: Hashable, Sendable {
 
     /// Urgency of the pending requests; nil when none is pending.
     package func pending(_ kind: KindGenerations) -> RequestUrgency? {
-        if forcedRequested > rendered || kind.isBehind(generation, kind.forced) { return .forced }
-        if freeRequested > rendered || kind.isBehind(generation, kind.free) { return .free }
+        if forcedRequested > rendered || kind.isBehind(generation, of: kind.forced) { return .forced }
+        if freeRequested > rendered || kind.isBehind(generation, of: kind.free) { return .free }
         return requested > rendered || kind.isAhead(of: generation) ? .budgeted : nil
     }
 

@@ -50,7 +50,7 @@ package struct PersonRecord: Hashable, Sendable {
         case .stack(let arrangement):
             return arrange(arrangement, at: time, isOrderedByArrival)
         case .turned(let device, let stack, let widget):
-            guard let index = index(device, stack) else { return .ignored }
+            guard let index = index(device: device, stack: stack) else { return .ignored }
             let last = stacks[index].turn?.at ?? .distantPast
             let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
             guard isKnown || StackPlan.isSuggestion(widget: widget), isOrderedByArrival || time > last else {
@@ -72,7 +72,7 @@ package struct PersonRecord: Hashable, Sendable {
         for index in sets.indices { sets[index].changedAt = sets[index].changedAt.usable(at: now) }
     }
 
-    private func index(_ device: String, _ stack: String) -> Int? {
+    private func index(device: String, stack: String) -> Int? {
         stacks.firstIndex { Text.equal($0.arrangement.device, device) && Text.equal($0.arrangement.name, stack) }
     }
 
@@ -80,7 +80,7 @@ package struct PersonRecord: Hashable, Sendable {
     private mutating func arrange(_ new: StackArrangement, at time: Timestamp, _ isOrderedByArrival: Bool) -> Effect {
         let before = stacks.map(\.arrangement)
         var state = StackState(arrangement: new, changedAt: time)
-        if let index = index(new.device, new.name) {
+        if let index = index(device: new.device, stack: new.name) {
             let last = stacks[index].changedAt
             guard isOrderedByArrival || time >= last else { return .ignored }
             state.changedAt = max(time, last)

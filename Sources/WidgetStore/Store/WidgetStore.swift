@@ -3,8 +3,7 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Operations on Freshet's state that take several statements. Single statements run directly on a pool or a
-/// connection.
+/// Operations on Freshet's state.
 package struct WidgetStore: Sendable {
     package let pool: PostgresPool
 

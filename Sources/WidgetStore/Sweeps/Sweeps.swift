@@ -6,16 +6,16 @@ package import WidgetModel
 /// Condition that a kind has fewer lists of reloads of everyone than a limit. They are due from the start, so leased lists
 /// and those that were given back count.
 func hasRoomForWalks(kind: String, limit: String) -> String {
-    isBelow(limit, "w.kind_id = \(kind) AND w.generation IS NOT NULL")
+    isBelow(limit, of: "w.kind_id = \(kind) AND w.generation IS NOT NULL")
 }
 
 /// Condition that a kind has fewer ready bulk lists than a limit. Lists that lie ahead do not count: they hold timelines
 /// that have to wait.
 func hasRoomForMarks(kind: String, limit: String) -> String {
-    isBelow(limit, "w.kind_id = \(kind) AND w.lane = \(ReloadLane.bulk.rawValue) AND w.ready_at <= now()")
+    isBelow(limit, of: "w.kind_id = \(kind) AND w.lane = \(ReloadLane.bulk.rawValue) AND w.ready_at <= now()")
 }
 
-private func isBelow(_ limit: String, _ condition: String) -> String {
+private func isBelow(_ limit: String, of condition: String) -> String {
     "(SELECT count(*) FROM (SELECT FROM work w WHERE \(condition) LIMIT \(limit)::int8) b) < \(limit)::int8"
 }
 

@@ -64,8 +64,9 @@ package struct MarkInput: Sendable {
     package var views: [WidgetView] = []
     /// Rows that a widget shows again: orphaned, asleep, placed last more than an hour ago, or new with a delay.
     package var revived: [Int64] = []
-    /// Cause of the revival (nil for a placement without an event), and lane of the next look.
+    /// Cause and reason of the revival; nil without an event.
     package var revival: (cause: EventPosition, reason: ReloadReason)?
+    /// Lane of the next look at revived timelines.
     package var revivalLane = ReloadLane.interactive
     /// Rows that a widget has left: locked here, checked by ``PostgresStatement/orphanTimelines``.
     package var departed: [Int64] = []
@@ -267,7 +268,7 @@ private let markTimelinesSQL = """
 
 extension PostgresStatement where Self == Statements {
     /// Marks the timelines of audiences, counts views, revives timelines that are shown again, locks those that were
-    /// left, and appends the lists, in id order. It is the only statement of a transaction that locks existing
+    /// left, and appends the lists, in id order. Appointments follow rule 2 of work lists (DESIGN.md). It is the only statement of a transaction that locks existing
     /// timelines.
     ///
     /// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one

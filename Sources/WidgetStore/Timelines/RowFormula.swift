@@ -52,8 +52,8 @@ struct RowFormula {
         return "next_lane(\(columns.joined(separator: ", ")), \(kind)generation, \(kind)cancelled_generation)"
     }
 
-    /// Rule 3: time of a new appointment. It is now if a look through a reload of everyone has ended that knew a later
-    /// generation than this statement, whose snapshot of the kind is older than its lock of the row.
+    /// Rule 3: time of a new appointment. It is now if `looked_generation` is above the generation that this statement
+    /// read: a reload of everyone came in between, and its look is over.
     var newLook: String { "CASE WHEN t.looked_generation > \(kind)generation THEN now() ELSE \(nextLook) END" }
 
     /// Rule 3: assignments of a new appointment.

@@ -77,7 +77,7 @@ private let readTimelinesAgainSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Stores fetched timelines and appoints each anew, in one statement in id order.
+    /// Stores fetched timelines and appoints each anew (rule 3 of work lists in DESIGN.md), in one statement in id order.
     ///
     /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A
     /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.

@@ -155,7 +155,7 @@ extension Doctor {
                     app: route.app, topic: topic, environment, limits: limits)
                 if let finding = Self.judge(answer, of: topic, app: route.app) { found.append(finding) }
             } catch {
-                found.append(Self.unanswered(topic, "\(error)"))
+                found.append(Self.unanswered(topic, error: "\(error)"))
             }
         }
         for hook in try await pool.query(.failingWebhooks()) where concerns(hook.app) {
@@ -230,11 +230,11 @@ extension Doctor {
             .problem(
                 in: "delivery", "APNs finds the provider token of \(app) expired",
                 advice: "correct the clock of this machine")
-        case .slowDevice, .slowTopic, .broken: unanswered(topic, "status \(answer.status) \(answer.reason)")
+        case .slowDevice, .slowTopic, .broken: unanswered(topic, error: "status \(answer.status) \(answer.reason)")
         }
     }
 
-    private static func unanswered(_ topic: String, _ error: String) -> Finding {
+    private static func unanswered(_ topic: String, error: String) -> Finding {
         .problem(
             in: "delivery", "APNs cannot be asked about \(topic): \(error)",
             advice: "allow egress to api.push.apple.com, port 443, or see delivery.trustRoots")

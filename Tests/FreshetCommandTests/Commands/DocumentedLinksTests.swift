@@ -98,13 +98,16 @@ struct DocumentedLinksTests {
                     !$0.hasPrefix("Sources/") || $0.hasSuffix(".swift")
                 }
             var code = ""
-            for name in names where name.hasSuffix(".swift") {
-                let found = files.filter { $0 == name || $0.hasSuffix("/\(name)") }
-                #expect(found.count == 1, "\(name): \(found)")
-                used.formUnion(found)
-                code += try found.map(Self.text).joined()
-            }
-            for name in names where !name.hasSuffix(".swift") {
+            for name in names {
+                if name.hasSuffix(".swift") {
+                    let found = files.filter { $0 == name || $0.hasSuffix("/\(name)") }
+                    #expect(found.count == 1, "\(name): \(found)")
+                    used.formUnion(found)
+                    code = try found.map(Self.text).joined()
+                    continue
+                }
+                // A type without a function.
+                if name.first?.isUppercase == true, !name.contains(".") { continue }
                 functions += 1
                 let member = name.prefix { $0 != "(" }.split(separator: ".").last.map(String.init) ?? name
                 let declarations = member == "init" ? ["init("] : ["func \(member)", "var \(member)", "let \(member)"]

@@ -43,7 +43,7 @@ struct DeviceNotifier: Sendable {
             where error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
         {
             count("unusable", device)
-            reportUnusable("\(error)", device.app)
+            reportUnusable("\(error)", of: device.app)
             let outcome = DeliveryOutcome(
                 verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: "\(error)")
             return .ended([end(outcome, device, at: now())])
@@ -136,7 +136,7 @@ struct DeviceNotifier: Sendable {
             ])
     }
 
-    private func reportUnusable(_ error: String, _ app: String) {
+    private func reportUnusable(_ error: String, of app: String) {
         guard let suppressed = limiter.admit("\(app) \(error)") else { return }
         logger.error(
             "devices cannot be notified",
@@ -164,7 +164,7 @@ struct DeviceNotifier: Sendable {
         guard let app, let url = configuration.webhooks[first.app] else {
             let reason = "delivery.webhooks has no URL of the app"
             count("unusable", first, devices.count)
-            reportUnusable(reason, first.app)
+            reportUnusable(reason, of: first.app)
             return endAll(
                 DeliveryOutcome(verdict: .retry(after: APNsAnswer.operatorsRest), answer: 0, reason: reason))
         }
