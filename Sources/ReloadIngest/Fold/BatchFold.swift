@@ -48,7 +48,10 @@ struct BatchFold: Sendable {
     private let divertedApps: Set<Int32>
     private let fullApps: Set<Int32>
     private var reloadsOfEveryone: [Target: EveryoneReload] = [:]
-    private var targeted: [Target: TimelineMark] = [:]
+    /// The folded targeted requests in the order of each target's first one.
+    private var targeted: [TimelineMark] = []
+    /// Place of each target in ``targeted``.
+    private var places: [Target: Int] = [:]
     /// Views in log order.
     private(set) var views: [WidgetView] = []
     /// The latest view of each widget.
@@ -89,7 +92,10 @@ struct BatchFold: Sendable {
     }
 
     /// Makes room for the targets of this many events.
-    mutating func reserve(_ events: Int) { targeted.reserveCapacity(events) }
+    mutating func reserve(_ events: Int) {
+        targeted.reserveCapacity(events)
+        places.reserveCapacity(events)
+    }
 
     /// The apps and kinds that were not found.
     var unknownNames: [DirectoryName] { Array(unknown.values) }
@@ -110,13 +116,17 @@ struct BatchFold: Sendable {
     var markCount: Int { targeted.count }
 
     /// The folded targeted requests in log order, since a timeline's row keeps the last cause.
-    var marks: [TimelineMark] { targeted.values.sorted { $0.cause.precedes($1.cause) } }
+    var marks: [TimelineMark] {
+        // Sorted by their places, since a mark is large.
+        let order = targeted.indices.sorted { targeted[$0].cause.precedes(targeted[$1].cause) }
+        return order.map { targeted[$0] }
+    }
 
     /// Kinds of the targeted requests in the interactive and push lanes.
     var urgentKinds: Set<Int32> {
         var kinds: Set<Int32> = []
         var apps: Set<Int32> = []
-        for mark in targeted.values where mark.lane <= .push {
+        for mark in targeted where mark.lane <= .push {
             if let kindID = mark.kindID { kinds.insert(kindID) } else { apps.insert(mark.appID) }
         }
         guard !apps.isEmpty else { return kinds }
@@ -260,44 +270,52 @@ extension BatchFold {
     private mutating func add(
         _ request: ReloadRequest, of app: RegisteredApp, at position: EventPosition
     ) throws(RejectedEvent) {
-        let (audience, id): (TimelineMark.Audience?, String) =
-            switch request.audience {
-            case .user(let id): (.user, id)
-            case .device(let id): (.device, id)
-            case .widget(let id): (.widget, id)
-            case .everyone: (nil, "")
-            }
-        func mark(_ kindID: Int32?) {
-            let target = Target(
-                audience: audience, id: ScopedIdentifier(app.id, id), kindID: kindID, matching: request.matching)
-            guard let audience else {
-                let earlier = reloadsOfEveryone[target]
-                reloadsOfEveryone[target] = EveryoneReload(
-                    appID: app.id, kindID: kindID, matching: request.matching?.canonical,
-                    events: 1 + (earlier?.events ?? 0),
-                    urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-                    reason: request.reason)
-                return
-            }
-            // Modified in place: a copy of the mark, and a second look-up of its target, would cost more than the fold
-            // itself.
-            targeted[
-                target,
-                default: TimelineMark(
-                    audience: audience, appID: app.id, audienceID: id, kindID: kindID,
-                    matching: request.matching?.canonical, events: 0, urgency: .budgeted, lane: .bulk,
-                    cause: position, reason: request.reason)
-            ].add(request.reason, at: position)
-        }
         // One row of input per kind, or one without a kind for all kinds.
         switch request.kinds {
-        case .all: mark(nil)
-        case .kinds(let names) where names.count == 1: mark(try kindID(names[0], of: app))
+        case .all: mark(request, appID: app.id, kindID: nil, at: position)
+        case .kinds(let names) where names.count == 1:
+            mark(request, appID: app.id, kindID: try kindID(names[0], of: app), at: position)
         case .kinds(let names):
             var ids: [Int32] = []
             for name in names { ids.append(try kindID(name, of: app)) }
-            for id in ids { mark(id) }
+            for id in ids { mark(request, appID: app.id, kindID: id, at: position) }
         }
+    }
+
+    private mutating func mark(_ request: ReloadRequest, appID: Int32, kindID: Int32?, at position: EventPosition) {
+        let audience: TimelineMark.Audience?
+        let id: String
+        switch request.audience {
+        case .user(let user): (audience, id) = (.user, user)
+        case .device(let device): (audience, id) = (.device, device)
+        case .widget(let widget): (audience, id) = (.widget, widget)
+        case .everyone: (audience, id) = (nil, "")
+        }
+        let target = Target(
+            audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
+        guard let audience else {
+            let earlier = reloadsOfEveryone[target]
+            reloadsOfEveryone[target] = EveryoneReload(
+                appID: appID, kindID: kindID, matching: request.matching?.canonical, events: 1 + (earlier?.events ?? 0),
+                urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
+                reason: request.reason)
+            return
+        }
+        let place = place(of: target)
+        if place == targeted.count {
+            targeted.append(
+                TimelineMark(
+                    audience: audience, appID: appID, audienceID: id, kindID: kindID,
+                    matching: request.matching?.canonical, events: 0, urgency: .budgeted, lane: .bulk, cause: position,
+                    reason: request.reason))
+        }
+        targeted[place].add(request.reason, at: position)
+    }
+
+    /// The place of a target's mark; the end for a new target, which is noted.
+    private mutating func place(of target: Target) -> Int {
+        func noted(_ place: inout Int) -> Int { place }
+        return noted(&places[target, default: targeted.count])
     }
 
     private func ofEveryone(_ isIncluded: (EveryoneReload) -> Bool) -> [EveryoneReload] {
