@@ -207,7 +207,7 @@ package struct WorkerService: Service {
         }
     }
 
-    /// Ends settled lists, and gives back the others for other workers.
+    /// Ends finished lists, and gives back the others for other workers.
     private func giveBack() async {
         let open = context.leases.abandon()
         // A task of its own, since this one may be cancelled. The pool's and the statement's time limits bound it.

@@ -38,7 +38,7 @@ package final class SampleProvider: Service, Sendable {
     let now: @Sendable () -> Timestamp
     let counters: Mutex<SampleStatistics>
     /// A number for each content that grows with every fetch, in a fixed amount of memory for any number of contents.
-    private let revisions = Mutex([UInt32](repeating: 0, count: 1 << 20))
+    private let revisions = Mutex(RevisionCounters())
     let keys: [SampleApp: SymmetricKey]
     let loadAnswer: LoadAnswer
     /// Counts the timelines for load tests: no two have the same content.
@@ -347,16 +347,22 @@ extension SampleProvider {
     }
 }
 
-extension [UInt32] {
-    /// The next number of each content, from 1, by counters whose number is a power of two.
-    ///
-    /// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always
-    /// shows.
+/// A number for each content that grows with every fetch, in a fixed amount of memory for any number of contents.
+///
+/// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always shows.
+struct RevisionCounters {
+    private var counters: [UInt32]
+
+    init(count: Int = 1 << 20) {
+        counters = Array(repeating: 0, count: count)
+    }
+
+    /// The next number of each content, from 1.
     mutating func next(of identities: some Collection<UInt64>) -> [Int] {
         identities.map { identity in
-            let index = Int(identity & UInt64(count - 1))
-            self[index] &+= 1
-            return Int(self[index])
+            let index = Int(identity % UInt64(counters.count))
+            counters[index] &+= 1
+            return Int(counters[index])
         }
     }
 }

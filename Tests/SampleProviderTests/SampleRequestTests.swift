@@ -81,7 +81,7 @@ struct SampleRequestTests {
     }
 
     @Test func revisionsGrowEvenWhenCountersAreShared() {
-        var counters: [UInt32] = [0, 0]
+        var counters = RevisionCounters(count: 2)
         #expect(counters.next(of: [0, 2, 1]) == [1, 2, 1])
         #expect(counters.next(of: [2, 0]) == [3, 4])
     }

@@ -90,7 +90,7 @@ struct KindChurnTests {
                         while !Task.isCancelled {
                             try await persistently {
                                 _ = try await store.store.changeChunk(
-                                    kindID: kindID, limit: 5, lifetime: .seconds(3_600))
+                                    kindID: kindID, limit: 5, grace: .seconds(3_600))
                             }
                             try await Task.sleep(for: .milliseconds(1))
                         }
@@ -126,7 +126,7 @@ struct KindChurnTests {
             // Makes the last pass begin after every process has learned of the change.
             try await store.sql(
                 "UPDATE kind_change SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
-            while try await store.store.changeChunk(kindID: kindID, limit: 5, lifetime: .zero) != nil {}
+            while try await store.store.changeChunk(kindID: kindID, limit: 5, grace: .zero) != nil {}
             #expect(try await store.integer("SELECT count(*) FROM kind_change") == 0)
 
             let definition = try await weather(store).definition
@@ -169,7 +169,7 @@ struct KindChurnTests {
                         for _ in 0..<60 {
                             try await persistently {
                                 _ = try await store.store.changeChunk(
-                                    kindID: kindID, limit: 4, lifetime: .seconds(3_600))
+                                    kindID: kindID, limit: 4, grace: .seconds(3_600))
                             }
                         }
                     }
@@ -178,7 +178,7 @@ struct KindChurnTests {
             }
             try await store.sql(
                 "UPDATE kind_change SET pass_begins_at = now() - interval '1 s', started_at = now() - interval '1 h'")
-            while try await store.store.changeChunk(kindID: kindID, limit: 4, lifetime: .zero) != nil {}
+            while try await store.store.changeChunk(kindID: kindID, limit: 4, grace: .zero) != nil {}
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
             try await expectNothingLeftBehind(store)

@@ -88,7 +88,7 @@ struct MoveTests {
             var moved = 0
             while moved < 25 {
                 let chunk = try #require(
-                    try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero))
+                    try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero))
                 #expect(chunk.widgets <= 10)
                 moved += chunk.widgets
                 let old = try await store.integer("SELECT count(*) FROM timeline WHERE orphaned")
@@ -105,7 +105,7 @@ struct MoveTests {
         try await withStore { store in
             try await store.place((0..<20).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await store.change { $0.variesBy = [] }
-            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, lifetime: .zero)
+            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, grace: .zero)
             let before = try await store.pool.query(.listMoves())
             #expect(before[0].moved == 5 && before[0].passProgress > 0)
             // The next chunk waits for a lock and loses its connection.
@@ -114,7 +114,7 @@ struct MoveTests {
                 try await withThrowingTaskGroup(of: Bool.self) { group in
                     group.addTask {
                         do {
-                            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, lifetime: .zero)
+                            _ = try await store.store.changeChunk(kindID: kindID, limit: 5, grace: .zero)
                             return true
                         } catch {
                             return false
@@ -142,12 +142,12 @@ struct MoveTests {
             let old = try await store.directory()
             try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await store.change { $0.variesBy = [.family] }
-            try await store.moveAll(kindID, lifetime: .seconds(3_600))
+            try await store.moveAll(kindID, grace: .seconds(3_600))
             let waiting = try #require(try await store.pool.query(.listMoves()).first)
             #expect(waiting.movedInAll == 10 && waiting.moved == 0)
             #expect(waiting.passBeginsAt == waiting.startedAt + .seconds(3_600))
             #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty, "no pass is due meanwhile")
-            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .seconds(3_600)) == nil)
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .seconds(3_600)) == nil)
 
             // This process knows only the old definition.
             try await store.place([.test("late", user: "late")], known: old)
@@ -155,7 +155,7 @@ struct MoveTests {
                 "UPDATE kind_change SET started_at = started_at - interval '2 h', pass_begins_at = pass_begins_at - interval '2 h'"
             )
             #expect(try await store.pool.query(.kindsToChange(maximumLists: 10)) == [kindID])
-            try await store.moveAll(kindID, lifetime: .seconds(3_600))
+            try await store.moveAll(kindID, grace: .seconds(3_600))
             #expect(try await store.shown("late").timeline.locale == nil)
             #expect(try await store.moves() == 0)
         }
@@ -166,7 +166,7 @@ struct MoveTests {
         try await withStore { store in
             let before = try await store.place((0..<10).map { .test("w\($0)", user: "u\($0)") })
             let kindID = try await store.change { $0.variesBy = [] }
-            _ = try await store.store.changeChunk(kindID: kindID, limit: 4, lifetime: .zero)
+            _ = try await store.store.changeChunk(kindID: kindID, limit: 4, grace: .zero)
             _ = try await store.change { $0.variesBy = .all }
             let move = try #require(try await store.pool.query(.listMoves()).first)
             #expect(move.passProgress == 0 && move.movedInAll == 0)
@@ -188,7 +188,7 @@ struct MoveTests {
                 try await store.configure(
                     "w1", isConfigured ? #"{"card":"new"}"# : nil, at: Timestamp(microseconds: 9), known: old
                 ) {
-                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero) }
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero) }
                     try await store.waitUntilBlocked()
                 }
                 try await group.waitForAll()
@@ -219,7 +219,7 @@ struct MoveTests {
                 try await store.pool.withTransaction { connection in
                     // When the chunk waits for this transaction, it has already locked and read the widget.
                     try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
-                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero) }
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero) }
                     try await store.waitUntilBlocked()
                     group.addTask {
                         try await store.configure(
@@ -255,7 +255,7 @@ struct MoveTests {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
                     try await connection.simple("SELECT FROM timeline WHERE identity = '\(id)' FOR NO KEY UPDATE")
-                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero) }
+                    group.addTask { _ = try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero) }
                     try await store.waitUntilBlocked()
                     // A process with the old definition places another widget of the same timeline in this transaction.
                     let app = try #require(old.apps[TestKinds.app])
@@ -284,8 +284,8 @@ struct MoveTests {
             #expect(try await store.moves() == 1)
             _ = try await store.store.retire(app: TestKinds.app, kind: "Purchases")
             #expect(try await store.moves() == 0)
-            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero)?.isEnd == true)
-            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, lifetime: .zero) == nil)
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero)?.isEnd == true)
+            #expect(try await store.store.changeChunk(kindID: kindID, limit: 10, grace: .zero) == nil)
             try await store.apply(TestKinds.apps())
             #expect(try await store.moves() == 1, "a process may still place by the old definition")
         }

@@ -17,17 +17,17 @@ struct RetireTests {
 
     /// Runs a chunk; returns nil when no work is due.
     private func chunk(
-        _ kindID: Int32, _ store: TestStore, limit: Int = 100, lifetime: Duration = .zero
+        _ kindID: Int32, _ store: TestStore, limit: Int = 100, grace: Duration = .zero
     ) async throws -> KindChunk? {
-        try await store.store.changeChunk(kindID: kindID, limit: limit, lifetime: lifetime)
+        try await store.store.changeChunk(kindID: kindID, limit: limit, grace: grace)
     }
 
     /// Runs chunks until no work is due.
     private func chunks(
-        _ kindID: Int32, _ store: TestStore, limit: Int = 100, lifetime: Duration = .zero
+        _ kindID: Int32, _ store: TestStore, limit: Int = 100, grace: Duration = .zero
     ) async throws -> [KindChunk] {
         var chunks: [KindChunk] = []
-        while let chunk = try await chunk(kindID, store, limit: limit, lifetime: lifetime) {
+        while let chunk = try await chunk(kindID, store, limit: limit, grace: grace) {
             chunks.append(chunk)
             try #require(chunks.count < 1_000, "it ends")
         }
@@ -143,7 +143,7 @@ struct RetireTests {
             let old = try await store.directory()
             try await store.place([.test("w1"), .test("w2", user: "u2")])
             let kindID = try await retire(store)
-            _ = try await chunks(kindID, store, lifetime: .seconds(60))
+            _ = try await chunks(kindID, store, grace: .seconds(60))
             #expect(
                 try await store.pool.query(.kindsToChange(maximumLists: 10)).isEmpty,
                 "the kind waits for the other processes")
@@ -158,7 +158,7 @@ struct RetireTests {
                 UPDATE kind_change
                 SET started_at = started_at - interval '2 min', pass_begins_at = pass_begins_at - interval '2 min'
                 """)
-            let chunks = try await chunks(kindID, store, lifetime: .seconds(60))
+            let chunks = try await chunks(kindID, store, grace: .seconds(60))
             #expect(chunks.map(\.widgets).reduce(0, +) == 2 && chunks.last?.isEnd == true)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE NOT orphaned") == 0)
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 0)
@@ -213,7 +213,7 @@ struct RetireTests {
                             timelineID: placed.rows[id], user: placement.user, device: placement.device,
                             environment: placement.environment, changedAt: Timestamp(microseconds: 3))
                     ]))
-                let chunk = try #require(try await chunk(kindID, store, lifetime: .seconds(60)))
+                let chunk = try #require(try await chunk(kindID, store, grace: .seconds(60)))
                 #expect(chunk.widgets == 1 && chunk.orphans == 1)
             }
             // The timeline is orphaned although a widget shows it, until a worker tries to collect it.

@@ -69,7 +69,7 @@ struct StatementTests {
         Statements.configurationsShown(kindID: 1, after: 1, through: 1), Statements.widgetsShowing([], limit: 1),
         Statements.removeWidgets([], from: []),
         Statements.advanceKindChange(kindID: 1, cursor: 1, changed: 1),
-        Statements.endKindChangePass(kindID: 1, lifetime: .zero), Statements.listMoves(),
+        Statements.endKindChangePass(kindID: 1, grace: .zero), Statements.listMoves(),
         Statements.countMisfits(kindID: 1), Statements.countStrays(kindID: 1, definition: kind, limit: 1),
         Statements.beginMove(appID: 1, kind: "a", configurations: true),
         Statements.cancelKind(app: "a", kind: "a"), Statements.listKinds(), Statements.anyIsRegistered([]),

@@ -181,9 +181,9 @@ extension TestStore {
     }
 
     /// Moves widgets until no work is due.
-    func moveAll(_ kindID: Int32, limit: Int = 100, lifetime: Duration = .zero) async throws {
+    func moveAll(_ kindID: Int32, limit: Int = 100, grace: Duration = .zero) async throws {
         var chunks = 0
-        while try await store.changeChunk(kindID: kindID, limit: limit, lifetime: lifetime) != nil {
+        while try await store.changeChunk(kindID: kindID, limit: limit, grace: grace) != nil {
             chunks += 1
             try #require(chunks < 1_000, "it ends")
         }

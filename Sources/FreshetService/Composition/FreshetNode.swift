@@ -356,7 +356,10 @@ package final class FreshetNode: Sendable {
             reader: KafkaReader(configuration: kafka, logger: logger), topics: settings.topics.inputs,
             sorts: settings.topics.inputSorts)
         (resources.changes, resources.metrics) = (changes, metrics)
-        resources.providerProblem = { [providers = settings.providers] in await providers.problem(of: $0) }
+        let resolver = HostResolver()
+        resources.providerProblem = { [providers = settings.providers] in
+            await providers.problem(of: $0, resolver: resolver)
+        }
         resources.askProvider = { [settings] url, secrets in
             await settings.probe(url, secrets: secrets)
         }

@@ -14,8 +14,10 @@ extension ProviderSettings {
     /// Reason why the provider must not be called; nil if it may be, or if no address of its host is found in time.
     ///
     /// Rules that cannot be read permit nothing; the workers do not start with them.
+    ///
+    /// - Parameter resolver: shared by related checks, since it remembers hosts and asks for each at most once at a time.
     package func problem(
-        of url: ProviderURL, resolver: HostResolver = HostResolver(), patience: Duration = .seconds(2)
+        of url: ProviderURL, resolver: HostResolver, patience: Duration = .seconds(2)
     ) async -> String? {
         let policy = (try? EgressPolicy(allowing: allowPrivateNetworks)) ?? EgressPolicy()
         let found = await withTaskGroup(of: [IPAddress]?.self) { group in
@@ -34,11 +36,12 @@ extension ProviderSettings {
     /// - Throws: a problem for each provider of the manifest at `file` that must not be called.
     package func check(_ apps: [AppDefinition], file: String) async throws {
         var problems: [FileProblem] = []
+        let resolver = HostResolver()
         for app in apps {
             for kind in app.kinds {
-                guard let url = try? ProviderURL(kind.providerURL), let reason = await problem(of: url) else {
-                    continue
-                }
+                guard let url = try? ProviderURL(kind.providerURL),
+                    let reason = await problem(of: url, resolver: resolver)
+                else { continue }
                 problems.append(
                     FileProblem(
                         file: file, path: "\(app.name): kind \(kind.name): provider.url",

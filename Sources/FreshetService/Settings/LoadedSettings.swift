@@ -126,7 +126,8 @@ package struct LoadedSettings: Sendable {
         } catch {
             report(
                 key: key.name, source: place, value: key.isSecret ? nil : text,
-                reason: (error as? ModelError)?.message ?? "\(error)", expectation: key.expectation)
+                reason: key.isSecret ? "is not allowed" : (error as? ModelError)?.message ?? "\(error)",
+                expectation: key.expectation)
         }
     }
 

@@ -186,7 +186,7 @@ extension ConnectionDriver {
         }
     }
 
-    /// One step of an pipeline: waits until the socket is ready, and reads. Also sends the request to cancel when the
+    /// One step of a pipeline: waits until the socket is ready, and reads. Also sends the request to cancel when the
     /// caller has gone.
     /// - Throws: When the connection is lost, or a cancelled statement does not end in time.
     func step(hasOutput: Bool) throws(PostgresError) {

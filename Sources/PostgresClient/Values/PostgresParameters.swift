@@ -24,8 +24,9 @@ package struct PostgresParameters: Sendable {
     /// The first parameter, from 1, that could not be encoded. `append` cannot throw; sending does.
     @usableFromInline var failure: (parameter: Int, error: PostgresError)?
 
+    /// Empty, with room for the parameters of most statements.
     @inlinable
-    package init() {}
+    package init() { fields.reserveCapacity(32) }
 
     /// Values in order; nil is NULL.
     @inlinable

@@ -130,12 +130,12 @@ struct BatchApplier: Sendable {
     /// - Parameters:
     ///   - pipeline: statements to run first, in the same round trip.
     ///   - outcomes: makes the outcomes to be stored.
-    ///   - settle: appends the statements for the rejected events once all of them are known.
+    ///   - rejected: appends the statements for the rejected events once all of them are known.
     /// - Throws: `PostgresError`, ``ApplyFailure``.
     func write(
         _ fold: BatchFold, behind pipeline: PostgresPipeline, on connection: PostgresConnection,
         _ outcomes: Outcomes,
-        settle: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<FailureCount>?
+        rejected: ([RejectedEvent], inout PostgresPipeline) -> PostgresPipeline.Handle<FailureCount>?
     ) async throws -> Outcome {
         var (last, outcome) = (pipeline, Outcome())
         appendReloadsOfEveryone(fold, to: &last, &outcome)
@@ -169,7 +169,7 @@ struct BatchApplier: Sendable {
             outcome.ignored += devices.older(written: results.rows(written))
             (timelines, last) = (results, PostgresPipeline())
         }
-        let failures = settle(outcome.rejected, &last)
+        let failures = rejected(outcome.rejected, &last)
         appendOutcomes(outcomes(outcome.ignored, outcome.rejected), to: &last)
         // Appended last, so that a transaction that waits for one of these rows holds no lock that the rows' owner
         // still needs.

@@ -40,7 +40,7 @@ package final class ConfigurationClient: ConfigurationProvider {
         self.metrics = metrics
         metrics.providerQuestions.begin(
             [ProviderEndpoint.options, .defaults].map(\.rawValue),
-            ["answered"] + ProviderFailure.Reason.allCases.map(\.rawValue))
+            ["answered"] + Set(ProviderFailure.Reason.allCases.map(\.outcome)).sorted())
     }
 
     package func options(
@@ -120,7 +120,7 @@ package final class ConfigurationClient: ConfigurationProvider {
             metrics.providerQuestions(endpoint.rawValue, "answered").increment()
             return answer
         } catch {
-            metrics.providerQuestions(endpoint.rawValue, error.reason.rawValue).increment()
+            metrics.providerQuestions(endpoint.rawValue, error.reason.outcome).increment()
             throw error
         }
     }
@@ -186,6 +186,17 @@ package final class ConfigurationClient: ConfigurationProvider {
             protection.failedEverywhere(ticket, failure, at: clock.elapsed)
         } else {
             protection.failed(ticket, failure, at: clock.elapsed)
+        }
+    }
+}
+
+extension ProviderFailure.Reason {
+    /// Outcome of a question, as its metric names it.
+    fileprivate var outcome: String {
+        switch self {
+        case .refused, .timeout, .resting: rawValue
+        case .invalid, .tooLarge: "invalid"
+        default: "failed"
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PostgresClient
 import Synchronization
 
 /// Runs statements for groups of items, one at a time, with natural batching: while one is under way, further items gather
@@ -28,7 +29,8 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
 
     /// Returns one value for each item, in order.
     ///
-    /// - Throws: the statement's error, for all callers that share it.
+    /// - Throws: the statement's error, for all callers that share it. An error that the data of one caller causes is
+    ///   thrown for that caller alone.
     func run(_ items: [Item]) async throws -> [Answer] {
         if !begin(), let result = await answers(to: items) { return try result.get() }
         let others = state.withLock { state in
@@ -40,24 +42,33 @@ final class GroupCommitter<Item: Sendable, Answer: Sendable>: Sendable {
             defer { state.waiters.removeFirst(end) }
             return Array(state.waiters[..<end])
         }
-        let result: Result<[Answer], any Error>
-        do {
-            result = .success(try await body(others.isEmpty ? items : items + others.flatMap(\.items)))
-        } catch {
-            result = .failure(error)
-        }
+        let results = await results(of: [items] + others.map(\.items))
         let next = state.withLock { state -> Waiter? in
             state.isRunning = !state.waiters.isEmpty
             return state.isRunning ? state.waiters.removeFirst() : nil
         }
         next?.continuation.resume(returning: nil)
-        var place = items.count
-        for other in others {
-            let range = place..<place + other.items.count
-            other.continuation.resume(returning: result.map { Array($0[range]) })
-            place = range.upperBound
+        for (other, result) in zip(others, results.dropFirst()) { other.continuation.resume(returning: result) }
+        return try results[0].get()
+    }
+
+    /// Runs one statement for the items of several callers, and returns the result of each. A statement that fails
+    /// because of its data is run again in halves, down to the callers that cause the error.
+    private func results(of groups: [[Item]]) async -> [Result<[Answer], any Error>] {
+        do {
+            var answers = try await body(groups.count == 1 ? groups[0] : Array(groups.joined()))[...]
+            return groups.map { group in
+                defer { answers = answers.dropFirst(group.count) }
+                return .success(Array(answers.prefix(group.count)))
+            }
+        } catch {
+            guard groups.count > 1, let refused = error as? PostgresError, refused.blamesData else {
+                return groups.map { _ in .failure(error) }
+            }
+            let middle = groups.count / 2
+            let left = await results(of: Array(groups[..<middle]))
+            return await left + results(of: Array(groups[middle...]))
         }
-        return others.isEmpty ? try result.get() : Array(try result.get()[..<items.count])
     }
 
     /// Whether no statement was under way, so that the caller runs one.

@@ -21,25 +21,20 @@ struct TimelineWriter: Sendable {
 
     let context: WorkerContext
     // Urgent timelines do not wait for hundreds of a patient lane.
-    private let stores: GroupCommitter<TimelineJob, Written>
-    private let patientStores: GroupCommitter<TimelineJob, Written>
-    private let reschedules: GroupCommitter<TimelineJob, Written>
-    private let patientReschedules: GroupCommitter<TimelineJob, Written>
+    private let stores: GroupCommitter<TimelineJob, WrittenTimeline?>
+    private let patientStores: GroupCommitter<TimelineJob, WrittenTimeline?>
+    private let reschedules: GroupCommitter<TimelineJob, WrittenTimeline?>
+    private let patientReschedules: GroupCommitter<TimelineJob, WrittenTimeline?>
 
     init(context: WorkerContext) {
         self.context = context
-        // In halves down to the rows whose data the database refuses, while the latest of the leases lasts: a late store
-        // is fenced, and what is late is not published.
         func committer(
             _ statement: @escaping @Sendable ([TimelineJob]) -> PostgresQuery<WrittenTimeline>
-        ) -> GroupCommitter<TimelineJob, Written> {
+        ) -> GroupCommitter<TimelineJob, WrittenTimeline?> {
             GroupCommitter { jobs in
-                let deadline = jobs.lazy.map(\.claim.leaseEnds).max() ?? .zero
-                return try await context.halving(jobs, until: deadline, refusal: Written.failure) { jobs in
-                    let rows = try await context.pool.query(statement(jobs))
-                    let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
-                    return jobs.map { .success(found[$0.timeline.row]) }
-                }
+                let rows = try await context.pool.query(statement(jobs))
+                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+                return jobs.map { found[$0.timeline.row] }
             }
         }
         stores = committer { Statements.storeTimelines($0) }
@@ -50,6 +45,16 @@ struct TimelineWriter: Sendable {
 
     /// Number of callers that wait for a statement that stores.
     var waiting: Int { stores.waiting + patientStores.waiting }
+
+    /// Writes the rows of jobs, in halves down to those whose data the database refuses, while their leases last. Each
+    /// caller retries alone, so that a statement that waits after an error holds nobody back.
+    private func write(
+        _ jobs: [TimelineJob], _ committer: GroupCommitter<TimelineJob, WrittenTimeline?>
+    ) async throws -> [Written] {
+        try await context.halving(jobs, until: jobs.leaseEnds, refusal: Written.failure) { jobs in
+            try await committer.run(jobs).map(Written.success)
+        }
+    }
 
     // MARK: Store
 
@@ -63,7 +68,7 @@ struct TimelineWriter: Sendable {
         for index in waiting { compute(&jobs[index], over: jobs[index].timeline) }
         for _ in 1...Self.attempts where !waiting.isEmpty {
             let batch = waiting.map { jobs[$0] }
-            let results = try await (batch.areUrgent ? stores : patientStores).run(batch)
+            let results = try await write(batch, batch.areUrgent ? stores : patientStores)
             for (index, result) in zip(waiting, results) {
                 switch result {
                 case .success(let row): jobs[index].written = row
@@ -181,7 +186,7 @@ struct TimelineWriter: Sendable {
     /// another appointment.
     func reschedule(_ jobs: [TimelineJob]) async throws {
         guard !jobs.isEmpty else { return }
-        let results = try await (jobs.areUrgent ? reschedules : patientReschedules).run(jobs)
+        let results = try await write(jobs, jobs.areUrgent ? reschedules : patientReschedules)
         var isDue = false
         var deferrals: [ReloadRule: Int] = [:]
         var records: [TimelineDecidedEvent] = []

@@ -79,7 +79,7 @@ struct Sweeper {
         func runChunk(_ kind: Int32) async throws -> Bool {
             // Nil: another process has it, or its next pass is later.
             let chunk = try await store.changeChunk(
-                kindID: kind, limit: limit, lifetime: context.configuration.definitionLifetime)
+                kindID: kind, limit: limit, grace: context.configuration.definitionGrace)
             guard let chunk else { return false }
             if chunk.orphans + chunk.placed > 0 { context.signal.signal(.timelines) }
             if chunk.isEnd {

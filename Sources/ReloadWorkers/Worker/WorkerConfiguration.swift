@@ -60,7 +60,7 @@ package struct WorkerConfiguration: Sendable {
 
     /// Time after a change of a kind's definition in which processes may place widgets by the old one: longer than the
     /// age of any directory.
-    package var definitionLifetime = Duration.seconds(60)
+    package var definitionGrace = Duration.seconds(60)
 
     /// Treatment of failing providers.
     package var protection = ProtectionRules()

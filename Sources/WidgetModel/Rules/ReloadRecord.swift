@@ -63,6 +63,12 @@ extension ReloadRecord {
         TimelineState.appointment(for: state.nextLook(kind, at: now), at: now)
     }
 
+    /// Time of the look after one that has ended. If the kind is older than the last look through a reload of everyone,
+    /// it is now.
+    private func newLook(_ kind: KindGenerations, at now: Timestamp) -> Timestamp? {
+        lookedGeneration > kind.current ? now : look(kind, at: now)
+    }
+
     /// Rule 2 of work lists (DESIGN.md): the appointment is only improved. Returns whether it was.
     package mutating func improve(_ kind: KindGenerations, lane: ReloadLane, at now: Timestamp) -> Bool {
         guard let next = look(kind, at: now), next < listedAt || next <= now && lane < listedLane else { return false }
@@ -73,7 +79,7 @@ extension ReloadRecord {
 
     /// Rule 2 without a lane of its own.
     package mutating func hasten(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        guard let next = look(kind, at: now), next < listedAt else { return false }
+        guard let next = newLook(kind, at: now), next < listedAt else { return false }
         listedAt = next
         listedLane = state.nextLane(kind, reason: reason)
         return true
@@ -81,16 +87,15 @@ extension ReloadRecord {
 
     /// Ends a look through the list of a reload of everyone, which is no appointment. Returns whether there is a new one.
     package mutating func lookThroughSweep(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        lookedGeneration = max(lookedGeneration, kind.current)
+        defer { lookedGeneration = max(lookedGeneration, kind.current) }
         return hasten(kind, at: now)
     }
 
     /// Rule 3: the appointment is made anew. Returns whether there is one now.
     ///
-    /// - Parameter kind: as the statement's snapshot has it. If that is older than the last look, the timeline is looked
-    ///   at again now.
+    /// - Parameter kind: as the statement's snapshot has it.
     package mutating func appoint(_ kind: KindGenerations, at now: Timestamp) -> Bool {
-        listedAt = lookedGeneration > kind.current ? now : look(kind, at: now) ?? .distantFuture
+        listedAt = newLook(kind, at: now) ?? .distantFuture
         listedLane = state.nextLane(kind, reason: reason)
         return listedAt != .distantFuture
     }

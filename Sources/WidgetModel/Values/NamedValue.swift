@@ -17,7 +17,9 @@ extension NamedValue {
 
     /// - Parameter others: names that differ from their cases.
     static func nameTable(_ others: [Self: String] = [:]) -> [Self: String] {
-        Dictionary(uniqueKeysWithValues: allCases.map { ($0, others[$0] ?? "\($0)") })
+        let names = Dictionary(uniqueKeysWithValues: allCases.map { ($0, others[$0] ?? "\($0)") })
+        precondition(Set(names.values).count == names.count, "two values have one name")
+        return names
     }
 }
 

@@ -302,6 +302,7 @@ extension KindDefinition {
     package static func validate(_ json: JSONValue) -> (definition: KindDefinition?, errors: [ModelError]) {
         var errors: [ModelError] = []
         let definition = read(json, at: "", .request, &errors)
+        if definition == nil, errors.isEmpty { errors.append(ModelError(message: "unreadable")) }
         return (errors.isEmpty ? definition : nil, errors)
     }
 
@@ -428,6 +429,7 @@ extension AppDefinition {
     ) -> (definition: AppDefinition?, errors: [ModelError]) {
         var errors: [ModelError] = []
         let definition = read(json, &errors)
+        if definition == nil, errors.isEmpty { errors.append(ModelError(message: "unreadable")) }
         return (errors.isEmpty ? definition : nil, errors)
     }
 

@@ -516,12 +516,12 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(discardDeadLettersSQL, binding: filter.parameters(limit)) { row in try row.value("id") }
     }
 
-    /// Time since the first dead letter was settled or forwarded that is still stored.
+    /// Time since the first dead letter was ended or forwarded that is still stored.
     package static func oldestDoneDeadLetter() -> PostgresQuery<Duration> {
         ageOfOldest(doneAt, in: "dead_letter d WHERE \(doneAt) IS NOT NULL")
     }
 
-    /// Deletes a chunk of the dead letters that were settled or forwarded before the retention time, oldest first.
+    /// Deletes a chunk of the dead letters that were ended or forwarded before the retention time, oldest first.
     /// Diverted letters are never forwarded, so waiting ones are never deleted.
     ///
     /// - Parameter place: time of the first one to look at, in microseconds since 1970.

@@ -159,11 +159,11 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Ends a pass and returns whether the change is over: the pass changed nothing and began after the definition had
-    /// settled, so that no process places widgets by an older one. Otherwise another pass begins: at once if this one
-    /// changed something, else when the definition has settled.
+    /// known everywhere, so that no process places widgets by an older one. Otherwise another pass begins: at once if this one
+    /// changed something, else when the definition is known everywhere.
     ///
-    /// - Parameter lifetime: time for which processes may use the old definition.
-    package static func endKindChangePass(kindID: Int32, lifetime: Duration) -> PostgresQuery<Bool> {
+    /// - Parameter grace: time for which processes may use the old definition.
+    package static func endKindChangePass(kindID: Int32, grace: Duration) -> PostgresQuery<Bool> {
         PostgresQuery(
             """
             WITH over AS (
@@ -180,7 +180,7 @@ extension PostgresStatement where Self == Statements {
                     c.changed = 0 AND c.pass_begins_at >= c.started_at + $2::int8 * interval '1 millisecond')
             )
             SELECT EXISTS (SELECT 1 FROM over) AS over
-            """, kindID, lifetime.wholeMilliseconds
+            """, kindID, grace.wholeMilliseconds
         ) { row in try row.value("over") }
     }
 
@@ -228,11 +228,11 @@ extension WidgetStore {
     ///
     /// - Parameters:
     ///   - limit: most timelines to read, and most widgets to change.
-    ///   - lifetime: time for which processes may use the old definition.
+    ///   - grace: time for which processes may use the old definition.
     /// - Returns: `nil` if nothing is to change now, another process changes it, or this version cannot read the kind's
     ///   definition or a widget's family, so that the change is left to a newer one.
     /// - Throws: `PostgresError`.
-    package func changeChunk(kindID: Int32, limit: Int, lifetime: Duration) async throws -> KindChunk? {
+    package func changeChunk(kindID: Int32, limit: Int, grace: Duration) async throws -> KindChunk? {
         try await pool.withTransaction { connection in
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
                 let kind = try await connection.query(.listKinds(id: kindID)).readable.first
@@ -258,7 +258,7 @@ extension WidgetStore {
             var pipeline = PostgresPipeline()
             _ = pipeline.append(.advanceKindChange(kindID: kindID, cursor: next, changed: chunk.widgets))
             if isWhole && page.examined < limit {
-                let end = pipeline.append(.endKindChangePass(kindID: kindID, lifetime: lifetime))
+                let end = pipeline.append(.endKindChangePass(kindID: kindID, grace: grace))
                 chunk.isEnd = try await connection.run(pipeline).rows(end).first ?? false
             } else {
                 _ = try await connection.run(pipeline)

@@ -107,7 +107,7 @@ CREATE FUNCTION list_horizon() RETURNS timestamptz LANGUAGE sql STABLE AS $$
 $$;
 
 -- Rule 1 of work lists: when a row must be looked at, not before now() and at most 24 hours ahead; infinity: never. It is
--- TimelineState.nextLook of the model; a test compares the two.
+-- Appointment.time of the model's TimelineState.nextLook; a test compares the two.
 CREATE FUNCTION next_look(
     orphaned boolean, asleep boolean, requested bigint, rendered bigint, free_requested bigint, forced_requested bigint,
     generation bigint, eligible_at timestamptz, free_at timestamptz, retry_at timestamptz, policy_at timestamptz,

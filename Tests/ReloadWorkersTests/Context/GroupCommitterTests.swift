@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
@@ -20,6 +21,7 @@ struct GroupCommitterTests {
             groups.withLock { $0.append(items) }
             if begun.add() == 1 { try await gate.pass() }
             if items.contains(13) { throw Refused() }
+            if items.contains(14) { throw PostgresError(.server, "refused", sqlState: "23514") }
             return items.map { "\($0)" }
         }
     }
@@ -84,6 +86,27 @@ struct GroupCommitterTests {
         await #expect(throws: Refused.self) { try await second.value }
         await #expect(throws: Refused.self) { try await third.value }
         #expect(try await committer.run([4]) == ["4"], "the slot is released")
+    }
+
+    @Test("An error of the data is thrown for the caller that causes it, and the others get their answers")
+    func dataErrors() async throws {
+        let statements = Statements()
+        let committer = committer(statements)
+        async let first = committer.run([1])
+        try await statements.begun.reaches(1)
+        var callers: [Task<[String], any Error>] = []
+        for items in [[2, 3], [4], [14, 5], [6]] {
+            callers.append(Task { try await committer.run(items) })
+            try await gathered(callers.count, committer)
+        }
+        statements.gate.open()
+        #expect(try await first == ["1"])
+        #expect(try await callers[0].value == ["2", "3"])
+        #expect(try await callers[1].value == ["4"])
+        await #expect(throws: PostgresError.self) { try await callers[2].value }
+        #expect(try await callers[3].value == ["6"])
+        let groups = statements.groups.withLock { $0 }
+        #expect(groups == [[1], [2, 3, 4, 14, 5, 6], [2, 3, 4], [14, 5, 6], [14, 5], [6]])
     }
 
     @Test("A cancelled leader ends its statement and passes the slot on; a cancelled waiter gets its answer")

@@ -15,7 +15,7 @@ struct MovedKindTests {
         try await withWorker { configuration in
             configuration.sweepChunk = 8
             configuration.bulkHighWater = 20
-            configuration.definitionLifetime = .zero
+            configuration.definitionGrace = .zero
         } _: { worker in
             let old = try await worker.store.place((0..<60).map { .test("w\($0)", user: "u\($0)") })
             try await worker.drain()
@@ -59,7 +59,7 @@ struct MovedKindTests {
     @Test func twoProcessesMoveOneKindTogether() async throws {
         try await withWorker { configuration in
             configuration.sweepChunk = 10
-            configuration.definitionLifetime = .zero
+            configuration.definitionGrace = .zero
         } _: { worker in
             try await worker.store.place((0..<200).map { .test("w\($0)", user: "u\($0 % 50)", kind: "Weather") })
             try await worker.store.place((0..<100).map { .test("p\($0)", user: "u\($0)") })

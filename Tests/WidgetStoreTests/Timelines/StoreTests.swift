@@ -6,7 +6,7 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-@Suite("Storing content and lifetime looks", .timeLimit(.patience))
+@Suite("Storing content and ending looks", .timeLimit(.patience))
 struct StoreTests {
     @Test("A store satisfies the captured requests and appoints the policy's time")
     func stored() async throws {

@@ -4,12 +4,40 @@ import Foundation
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetModel
 import WidgetStore
 
 /// Old and new binaries run side by side during an upgrade: first the database is migrated, then the processes are
 /// replaced one by one.
 @Suite("Upgrades without downtime", .timeLimit(.patience))
 struct UpgradeTests {
+    /// SHA-256 of the migrations that databases may have: they refuse one that has changed.
+    private static let checksums = [
+        "7efc75e4408bec9f3b63ffde0bf894eefe1d943b3e831ba7481f6916b0ee0e74",
+        "ef8cf078d383200723e52f8a22ad6361119ee764a235ccc5dc812b0403ae70b1",
+        "173fbd50e6e6f8b2c50b0cdd643b28babb20878cd7125a5dd5f0ef66a6ea9927",
+        "13bfab69acc212a0e908c8a55e3b989ab3c6f23556d77229adb56f688f4aca5b",
+        "29b8b40ce6af234de01b9d89a8772bce1732ac839c68ea1ca171ebaa8811e48b",
+        "578187092aea4355140f2f06aef3611eb6bcae2713f8ee422b382b7df6853ce5",
+        "69f7bd43db50389aa4359e9429714a7692ac595c0bc615d54e7fc58ead2b5e64",
+        "550f3990f063cc5314ce3438ffdf67ba2a6166d79d70ff93b5bda4a3732bfdf4",
+        "6099b09d047f33bba1c4ed7e7d7f44e2dc1c40da8dc6a52ec3306552f9bb2061",
+        "6e519a98ed82827ddba5a0a7664f8785eef929c2e9258e2f5de5afb4c9e27920",
+        "8778a128fb7e6c1450e8808d57e5fc8db6c734446852a853f8d9266586783740",
+        "20192aae45b5fff4ead29207730a568e9325da870b6cf237e56caa554f20adda",
+        "dc993478b1748b9f7dafb7cb9ae41b05f357cce771dac7fe77dfa6842630b972",
+        "a6d58d441f6d43c3c7819700597f39f825b65acf01b2f738eb71243e39e4013f",
+        "bdf15205d5c0ebc133ece437e947c1321d17eebef41f6baf440d63bb04d67014",
+        "c2d7addb7c62da9a8b908e91bd79249ba3d2584542b68978a9780d4976cc1504",
+    ]
+
+    @Test("A migration never changes, not even in a comment")
+    func unchanged() {
+        let checksums = PostgresMigration.all.map { String(hexadecimal: $0.checksum) }
+        #expect(Array(checksums.prefix(Self.checksums.count)) == Self.checksums)
+        #expect(checksums.count == Self.checksums.count, "add the new one's")
+    }
+
     /// Lowest level that a binary must know to use this build's schema.
     private static var leastKnown: Int {
         PostgresMigration.all.map { PostgresMigration.leastKnown(by: $0.name, version: $0.version) }.max() ?? 0
