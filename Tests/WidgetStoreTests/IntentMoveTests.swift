@@ -14,42 +14,64 @@ struct IntentMoveTests {
         IntentDefinition(title: "Purchases", parameters: parameters)
     }
 
-    @Test("DESIGN.md, D: a changed intent keeps configurations; values that no longer fit are reported and counted")
-    func misfits() async throws {
+    private func widget(_ id: String, _ store: TestStore) async throws -> WidgetDetail {
+        let filter = WidgetFilter(app: TestKinds.app, widget: id)
+        return try #require(try await store.pool.query(.listWidgets(filter, limit: 1)).first)
+    }
+
+    private func shown(_ id: String, _ store: TestStore) async throws -> String {
+        try await store.shown(id).timeline.configuration.canonical
+    }
+
+    private let card = IntentParameter(name: "card", displayName: "Card", type: .custom(typeName: "Card"))
+    private let count = IntentParameter(
+        name: "count", displayName: "Count", type: .integer(.init(maximum: 5), .field),
+        defaultValue: .number(JSONNumber(1)))
+
+    /// Places a widget that fits the intent of both parameters and one whose count is above the maximum.
+    private func withMisfits(_ body: (_ store: TestStore, _ kindID: Int32) async throws -> Void) async throws {
         try await withStore { store in
             try await store.place([
                 .test("w1", configuration: #"{"card":"acme","count":3}"#),
                 .test("w2", user: "u2", configuration: #"{"count":9}"#),
             ])
-            let card = IntentParameter(name: "card", displayName: "Card", type: .custom(typeName: "Card"))
-            let count = IntentParameter(
-                name: "count", displayName: "Count", type: .integer(.init(maximum: 5), .field),
-                defaultValue: .number(JSONNumber(1)))
             let kindID = try await store.change { $0.intent = definition(card, count) }
             try await store.moveAll(kindID)
-            func widget(_ id: String) async throws -> WidgetDetail {
-                let filter = WidgetFilter(app: TestKinds.app, widget: id)
-                return try #require(try await store.pool.query(.listWidgets(filter, limit: 1)).first)
-            }
-            #expect(try await widget("w1").misfits == [])
-            #expect(try await widget("w2").configuration == #"{"count":9}"#)
-            #expect(try await widget("w2").misfits.map(\.pointer) == ["/count"])
-            #expect(try await store.shown("w2").timeline.configuration.canonical == #"{"count":1}"#)
-            #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [1])
+            try await body(store, kindID)
+            #expect(try await store.moves() == 0)
+        }
+    }
 
-            // Without its parameter the value stays and is not counted.
+    @Test("DESIGN.md, D: a changed intent keeps configurations; values that no longer fit are reported and counted")
+    func misfits() async throws {
+        try await withMisfits { store, kindID in
+            let (fitting, misfit) = try await (widget("w1", store), widget("w2", store))
+            #expect(fitting.misfits == [])
+            #expect(misfit.configuration == #"{"count":9}"#)
+            #expect(misfit.misfits.map(\.pointer) == ["/count"])
+            #expect(try await shown("w2", store) == #"{"count":1}"#)
+            #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [1])
+        }
+    }
+
+    @Test("A value without a parameter stays in the widget's configuration and is not in its timeline's")
+    func parameterRemoved() async throws {
+        try await withMisfits { store, kindID in
             _ = try await store.change { $0.intent = definition(card) }
             try await store.moveAll(kindID)
-            #expect(try await widget("w1").configuration == #"{"card":"acme","count":3}"#)
-            #expect(try await store.shown("w1").timeline.configuration.canonical == #"{"card":"acme"}"#)
+            #expect(try await widget("w1", store).configuration == #"{"card":"acme","count":3}"#)
+            #expect(try await shown("w1", store) == #"{"card":"acme"}"#)
             #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [2])
+        }
+    }
 
-            // Without an intent every value is valid again.
+    @Test("Without an intent every value is valid again")
+    func intentRemoved() async throws {
+        try await withMisfits { store, kindID in
             _ = try await store.change { $0.intent = nil }
             try await store.moveAll(kindID)
-            #expect(try await store.shown("w2").timeline.configuration.canonical == #"{"count":9}"#)
+            #expect(try await shown("w2", store) == #"{"count":9}"#)
             #expect(try await store.pool.query(.countMisfits(kindID: kindID)) == [0])
-            #expect(try await store.moves() == 0)
         }
     }
 

@@ -8,16 +8,20 @@ import WidgetStore
 
 @Suite("Moving widgets to timelines with another identity", .timeLimit(.patience))
 struct MoveTests {
-    @Test("Per-user timelines become one shared timeline and are separated again")
-    func sharing() async throws {
+    /// Places twelve widgets with per-user timelines of two configurations and makes their kind shared.
+    private func share(_ store: TestStore) async throws -> (before: [TimelineID], kindID: Int32) {
+        let before = try await store.place(
+            (0..<12).map { .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 2)"}"#) })
+        try await store.settle()
+        let kindID = try await store.change { $0.sharing = .shared }
+        try await store.moveAll(kindID, limit: 5)
+        return (before, kindID)
+    }
+
+    @Test("Per-user timelines become one shared timeline for each configuration")
+    func shared() async throws {
         try await withStore { store in
-            let placements: [WidgetPlacement] = (0..<12).map {
-                .test("w\($0)", user: "u\($0)", configuration: #"{"card":"c\#($0 % 2)"}"#)
-            }
-            let before = try await store.place(placements)
-            try await store.settle()
-            let kindID = try await store.change { $0.sharing = .shared }
-            try await store.moveAll(kindID, limit: 5)
+            let (before, _) = try await share(store)
             let details = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))
             #expect(details.count == 12 && Set(details.compactMap(\.timelineID)).count == 2)
             for widget in details {
@@ -30,7 +34,13 @@ struct MoveTests {
             }
             for id in before { #expect(try await store.timeline(id)?.timeline.state.isOrphaned == true) }
             #expect(try await store.moves() == 0)
+        }
+    }
 
+    @Test("A shared timeline is separated into the former per-user timelines")
+    func separated() async throws {
+        try await withStore { store in
+            let (before, kindID) = try await share(store)
             _ = try await store.change { $0.sharing = .perUser }
             try await store.moveAll(kindID, limit: 5)
             let back = try await store.pool.query(.listWidgets(WidgetFilter(app: TestKinds.app), limit: 100))

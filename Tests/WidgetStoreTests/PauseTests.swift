@@ -9,31 +9,52 @@ import WidgetStore
 
 @Suite("Pausing apps and kinds", .timeLimit(.patience))
 struct PauseTests {
-    @Test("Pausing is idempotent, keeps its first time, and reports a missing app or kind")
+    @Test("Pausing is idempotent and keeps its first time")
     func repeatable() async throws {
         try await withStore { store in
             let first = try #require(try await store.store.pause(app: TestKinds.app, kind: "Purchases"))
             #expect(first.isChanged && first.pausedAt != nil && !first.isAppPaused)
             let again = try #require(try await store.store.pause(app: TestKinds.app, kind: "Purchases"))
             #expect(!again.isChanged && again.pausedAt == first.pausedAt)
+        }
+    }
+
+    @Test("A paused app pauses all of its kinds and none of another app")
+    func wholeApp() async throws {
+        try await withStore { store in
+            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let app = try #require(try await store.store.pause(app: TestKinds.app))
             #expect(app.isChanged && app.pausedAt != nil)
-
             let kinds = try await store.pool.query(.listKinds(app: TestKinds.app)).readable
             #expect(kinds.allSatisfy { $0.isPaused && $0.appPausedAt == app.pausedAt })
             #expect(kinds.filter { $0.pausedAt != nil }.map(\.definition.name) == ["Purchases"])
             #expect(
                 try await store.pool.query(.listKinds(app: TestKinds.otherApp)).readable.allSatisfy { !$0.isPaused })
+        }
+    }
 
+    @Test("A resumed kind stays paused with its app, and resuming is idempotent")
+    func resumed() async throws {
+        try await withStore { store in
+            _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
+            _ = try await store.store.pause(app: TestKinds.app)
             let resumed = try #require(try await store.store.resume(app: TestKinds.app, kind: "Purchases"))
             #expect(resumed.isChanged && resumed.pausedAt == nil && resumed.isAppPaused)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == true)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == false)
             #expect(try await store.pool.query(.listKinds()).readable.allSatisfy { !$0.isPaused })
+        }
+    }
 
-            #expect(try await store.store.pause(app: "com.example.nobody") == nil)
-            #expect(try await store.store.pause(app: TestKinds.app, kind: "Nothing") == nil)
-            #expect(try await store.store.resume(app: TestKinds.otherApp, kind: "Weather") == nil)
+    @Test("Pausing or resuming a missing app or kind is reported")
+    func missing() async throws {
+        try await withStore { store in
+            let app = try await store.store.pause(app: "com.example.nobody")
+            #expect(app == nil)
+            let kind = try await store.store.pause(app: TestKinds.app, kind: "Nothing")
+            #expect(kind == nil)
+            let resumed = try await store.store.resume(app: TestKinds.otherApp, kind: "Weather")
+            #expect(resumed == nil)
         }
     }
 

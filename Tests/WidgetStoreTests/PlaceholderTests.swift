@@ -49,8 +49,12 @@ struct PlaceholderTests {
             """)
     }
 
-    @Test("An environment is recorded and fetched once, and again only on a request after an hour")
-    func seldom() async throws {
+    private func next(_ store: TestStore, excluding kinds: [Int32] = []) async throws -> [Int32] {
+        try await store.pool.query(.nextPlaceholderKind(excluding: kinds, served: []))
+    }
+
+    @Test("An environment is recorded and fetched once")
+    func once() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
             let keys = [key(kind), key(kind, "fr-FR"), key(kind), key(kind, family: .systemLarge)]
@@ -61,17 +65,26 @@ struct PlaceholderTests {
             #expect(try await record(keys, store) == 0, "being fetched")
             #expect(try await claim(kind, store).isEmpty, "leased")
             #expect(try await finish(claims, store) == 3)
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])).isEmpty)
+            #expect(try await next(store).isEmpty)
             #expect(try await record(keys, store) == 0, "fetched just now")
+        }
+    }
+
+    @Test("A fetched environment is fetched again only on a request after an hour")
+    func seldom() async throws {
+        try await withStore { store in
+            let kind = try await kind("Purchases", store)
+            _ = try await record([key(kind), key(kind, "fr-FR")], store)
+            _ = try await finish(try await claim(kind, store), store)
             try await pass("61 minutes", store)
             #expect(try await record([key(kind)], store) == 1)
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])) == [kind.id])
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [kind.id], served: [])).isEmpty)
+            #expect(try await next(store) == [kind.id])
+            #expect(try await next(store, excluding: [kind.id]).isEmpty)
             #expect(try await claim(kind, store).map(\.key) == [key(kind)])
         }
     }
 
-    @Test("Results of expired leases are dropped; a failure keeps the stored content and backs off")
+    @Test("Results of expired leases are dropped")
     func leases() async throws {
         try await withStore { store in
             let kind = try await kind("Purchases", store)
@@ -81,6 +94,18 @@ struct PlaceholderTests {
             #expect(quick.map(\.key) == [key(kind)])
             #expect(try await finish(quick, store, content: "new") == 1)
             #expect(try await finish(slow, store, content: "old") == 0)
+            let listed = try await store.pool.query(
+                .listPlaceholders(app: TestKinds.app, kind: "Purchases", limit: 10))
+            #expect(listed.map(\.content) == ["{}", "new"])
+        }
+    }
+
+    @Test("A failure keeps the stored content and backs off")
+    func failure() async throws {
+        try await withStore { store in
+            let kind = try await kind("Purchases", store)
+            _ = try await record([key(kind)], store)
+            _ = try await finish(try await claim(kind, store), store, content: "new")
             try await pass("2 hours", store)
             _ = try await record([key(kind)], store)
             #expect(try await finish(try await claim(kind, store), store, content: nil) == 1)
@@ -106,7 +131,7 @@ struct PlaceholderTests {
             case "app": try await store.sql("UPDATE app SET paused_at = now() WHERE id = \(kind.appID)")
             default: try await store.sql("UPDATE kind SET retired_at = now() WHERE id = \(kind.id)")
             }
-            #expect(try await store.pool.query(.nextPlaceholderKind(excluding: [], served: [])).isEmpty)
+            #expect(try await next(store).isEmpty)
         }
     }
 

@@ -91,6 +91,15 @@ struct ListTests {
         }
     }
 
+    /// Moves the registration of every worker but one into the past.
+    private func silence(others mine: UInt128, _ time: String, _ store: TestStore) async throws {
+        try await store.sql(
+            """
+            UPDATE worker SET seen_at = now() - interval '\(time)'
+            WHERE id <> '00000000-0000-0001-0000-00000000000\(mine)'
+            """)
+    }
+
     @Test("A list ends without a comparison only while no other worker is registered")
     func alone() async throws {
         try await withStore { store in
@@ -101,21 +110,21 @@ struct ListTests {
             #expect(try await store.pool.query(.registerWorker(mine)) == [false])
             #expect(try await store.pool.query(.registerWorker(2)) == [true])
             #expect(try await store.end(lists[0], isCompared: false) == .uncompared)
-            try await store.sql(
-                """
-                UPDATE worker SET seen_at = now() - interval '11 minutes'
-                WHERE id <> '00000000-0000-0001-0000-000000000001'
-                """)
+            try await silence(others: mine, "11 minutes", store)
             #expect(try await store.end(lists[0], isCompared: false) == .ended)
             #expect(try await store.end(lists[1]) == .ended)
-            // A silent worker is deleted long after it stops to count as registered.
+        }
+    }
+
+    @Test("A silent worker is deleted long after it stops to count as registered")
+    func silent() async throws {
+        try await withStore { store in
+            let mine: UInt128 = 1
+            for worker in [mine, 2] { _ = try await store.pool.query(.registerWorker(worker)) }
+            try await silence(others: mine, "11 minutes", store)
             #expect(try await store.pool.query(.registerWorker(mine)) == [false])
             #expect(try await store.integer("SELECT count(*) FROM worker") == 2)
-            try await store.sql(
-                """
-                UPDATE worker SET seen_at = now() - interval '21 minutes'
-                WHERE id <> '00000000-0000-0001-0000-000000000001'
-                """)
+            try await silence(others: mine, "21 minutes", store)
             _ = try await store.pool.query(.registerWorker(mine))
             #expect(try await store.integer("SELECT count(*) FROM worker") == 1)
         }

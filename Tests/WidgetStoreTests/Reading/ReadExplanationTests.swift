@@ -135,8 +135,8 @@ struct ReadExplanationTests {
         }
     }
 
-    @Test("While a sweep that matches has not reached the timeline, not all requests are rendered")
-    func sweepAhead() async throws {
+    /// Places two widgets of one person; a sweep of two events that matches the first one's configuration waits.
+    private func withSweep(_ body: (TestStore, RegisteredKind) async throws -> Void) async throws {
         try await withStore { store in
             try await store.place([
                 .test("w1", configuration: #"{"card":"c1"}"#), .test("w2", configuration: #"{"card":"c2"}"#),
@@ -152,24 +152,43 @@ struct ReadExplanationTests {
                 .recordSweep([
                     everyone(kind.id, #"{"card":"c1"}"#), everyone(try await store.kind("DueDate").id, "{}"),
                 ]))
+            try await body(store, kind)
+        }
+    }
+
+    private func sweepsAhead(of widget: String, _ store: TestStore) async throws -> Int64? {
+        try await read(widget, store)?.explanation?.facts.sweepsAhead
+    }
+
+    @Test("While a sweep that matches has not reached the timeline, not all requests are rendered")
+    func sweepAhead() async throws {
+        try await withSweep { store, _ in
             let ahead = try #require(try await read("w1", store)?.explanation)
             #expect(ahead.facts.sweepsAhead == 2 && !ahead.facts.isStale && !ahead.facts.isAllRendered)
             #expect(ahead.status == .waiting && ahead.next.text.contains("sweeper") && ahead.nextAt == nil)
             #expect(ahead.notes.contains { $0.text.contains("2 requests") })
             let other = try #require(try await read("w2", store)?.explanation)
             #expect(other.facts.isAllRendered && other.status == .onRequest)
-            // An audience of the person.
+        }
+    }
+
+    @Test("Sweeps of other people, even more than are counted, do not hide those of a widget's person")
+    func sweepsOfOthers() async throws {
+        try await withSweep { store, _ in
             try await store.apply([try await store.mark(.user, "u1", events: 3)], limit: 1)
-            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
-            // More sweeps of other people than are counted do not hide those of this widget.
+            #expect(try await sweepsAhead(of: "w2", store) == 3)
             try await store.sql(
                 """
                 INSERT INTO sweep (id, app_id, audience, audience_id) OVERRIDING SYSTEM VALUE
                 SELECT -n, s.app_id, 1, 'other-' || n FROM sweep s, generate_series(1, 1001) n WHERE s.audience = 1
                 """)
-            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3)
-            try await store.sql("DELETE FROM sweep WHERE id < 0")
-            // Earlier requests with other matches, more than are examined.
+            #expect(try await sweepsAhead(of: "w2", store) == 3)
+        }
+    }
+
+    @Test("More earlier sweeps with other matches than are examined leave their number unknown")
+    func tooManySweeps() async throws {
+        try await withSweep { store, kind in
             try await store.sql(
                 """
                 INSERT INTO sweep (id, app_id, kind_id, audience, matching) OVERRIDING SYSTEM VALUE
@@ -179,15 +198,21 @@ struct ReadExplanationTests {
             let hidden = try #require(try await read("w1", store)?.explanation)
             #expect(hidden.facts.sweepsAhead == nil && !hidden.facts.isStale && !hidden.facts.isAllRendered)
             #expect(hidden.notes.contains { $0.text.contains("more sweeps wait") })
-            try await store.sql("DELETE FROM sweep WHERE id < 0")
+        }
+    }
+
+    @Test("A sweep counts as ahead of a timeline until it has passed it")
+    func sweepPassed() async throws {
+        try await withSweep { store, _ in
+            try await store.apply([try await store.mark(.user, "u1", events: 3)], limit: 1)
             for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
                 // The first one of the audience's widgets, both timelines of the kind.
                 let limit = 2 - (try await store.integer("SELECT audience FROM sweep WHERE id = \(sweep.id)"))
                 _ = try await store.pool.query(.sweepMarks(sweep.id, limit: limit, maximumLists: 100))
             }
-            #expect(try await read("w1", store)?.explanation?.facts.sweepsAhead == 0)
+            #expect(try await sweepsAhead(of: "w1", store) == 0)
             #expect(try await read("w1", store)?.explanation?.facts.pending == 5)
-            #expect(try await read("w2", store)?.explanation?.facts.sweepsAhead == 3, "the audience goes on behind w1")
+            #expect(try await sweepsAhead(of: "w2", store) == 3, "the audience goes on behind w1")
         }
     }
 

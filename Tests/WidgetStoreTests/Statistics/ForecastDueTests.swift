@@ -47,18 +47,27 @@ struct ForecastDueTests {
                 counts == [
                     "Purchases -1": 2, "Purchases 3": 3, "Purchases 23": 1, "DueDate 1": 1, "Weather none": 0,
                 ])
-            #expect(rows.allSatisfy { $0.app == TestKinds.app && !$0.isPaused && !$0.isRetired && $0.leased == 0 })
-            #expect(rows.allSatisfy { $0.provider == "http://127.0.0.1:1/bank" })
-            let readAt = rows[0].readAt
-            #expect(rows[0].start <= readAt && readAt - rows[0].start < .seconds(3_600))
-            #expect(rows[0].start.microseconds % 3_600_000_000 == 0)
-
+            #expect(rows.allSatisfy { !$0.isPaused && !$0.isRetired && $0.leased == 0 })
             #expect(try await store.pool.query(.forecastDue(app: nil, hours: 2)).map(\.scheduled).reduce(0, +) == 4)
-            #expect(try await store.pool.query(.forecastDue(app: "no.such", hours: 24)).isEmpty)
             // The expected counts by brute force: the lists of the placements are superseded.
             let all = try await store.pool.query(.forecastDue(app: nil, hours: 168)).map(\.scheduled).reduce(0, +)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE listed_at < 'infinity'") == all)
             #expect(try await store.lists() > all)
+        }
+    }
+
+    @Test("Every row has its app, its provider and the start of the current hour; an unknown app has no rows")
+    func rows() async throws {
+        try await withStore { store in
+            try await schedule("a", "now()", store)
+            try await schedule("o", "now()", app: TestKinds.otherApp, store)
+            let rows = try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24))
+            #expect(Set(rows.map(\.app)) == [TestKinds.app])
+            #expect(rows.allSatisfy { $0.provider == "http://127.0.0.1:1/bank" })
+            let readAt = rows[0].readAt
+            #expect(rows[0].start <= readAt && readAt - rows[0].start < .seconds(3_600))
+            #expect(rows[0].start.microseconds % 3_600_000_000 == 0)
+            #expect(try await store.pool.query(.forecastDue(app: "no.such", hours: 24)).isEmpty)
         }
     }
 

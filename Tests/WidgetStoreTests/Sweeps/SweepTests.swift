@@ -71,7 +71,7 @@ struct SweepTests {
     @Test("A sweep lists outdated timelines in chunks while the backlog is below its limit, and writes no row")
     func walked() async throws {
         try await withStore { store in
-            let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
+            try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
             try await store.settle()
             let versions = try await store.integer("SELECT max(xmin::text::bigint) FROM timeline")
             _ = try await bump(store)
@@ -86,6 +86,17 @@ struct SweepTests {
             #expect(
                 try await store.integer("SELECT max(xmin::text::bigint) FROM timeline WHERE generation = 0") == versions
             )
+        }
+    }
+
+    @Test("A sweep's lists have its generation and only outdated timelines; storing them leaves nothing stale")
+    func sweepLists() async throws {
+        try await withStore { store in
+            let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
+            try await store.settle()
+            _ = try await bump(store)
+            try await store.sql("UPDATE timeline SET generation = 1 WHERE id = (SELECT min(id) FROM timeline)")
+            while try await walk(store, limit: 2)?.isDone == false {}
             let lists = try await store.claim(.bulk)
             #expect(lists.allSatisfy { $0.generation == 1 })
             let listed = lists.flatMap(\.timelines)
@@ -146,13 +157,19 @@ struct SweepTests {
         }
     }
 
-    @Test("Cancelling deletes sweeps and their lists; targeted requests stay, and a later bump is swept")
+    /// Five timelines, four of them in the lists of a sweep.
+    private func swept(_ store: TestStore) async throws -> (ids: [TimelineID], kind: RegisteredKind) {
+        let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
+        try await store.settle()
+        let kind = try await bump(store)
+        for _ in 0..<2 { _ = try await walk(store, limit: 2) }
+        return (ids, kind)
+    }
+
+    @Test("Cancelling deletes sweeps and their lists; targeted requests stay")
     func cancelled() async throws {
         try await withStore { store in
-            let ids = try await store.place((0..<5).map { .test("w\($0)", user: "u\($0)") })
-            try await store.settle()
-            let kind = try await bump(store)
-            for _ in 0..<2 { _ = try await walk(store, limit: 2) }
+            let (ids, kind) = try await swept(store)
             let leased = try #require(try await store.claim(.bulk, lists: 1).first)
             try await store.apply([try await store.mark(.user, "u4")])
             let matching = EveryoneReload(
@@ -165,18 +182,30 @@ struct SweepTests {
             #expect(try await store.end(leased) == .ended, "its timelines may be stored but not published")
             #expect(try await store.pool.query(Statements.overview()).first?.stale == 1)
             #expect(try await store.timeline(ids[4])?.isStale == true)
-            // A list that a sweep appends later names no timeline.
+        }
+    }
+
+    @Test("Cancelling is repeatable, and reports a missing kind")
+    func cancelledAgain() async throws {
+        try await withStore { store in
+            _ = try await swept(store)
+            #expect(try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")?.sweeps == 1)
+            #expect(try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")?.sweeps == 0)
+            #expect(try await store.store.cancelWork(app: TestKinds.app, kind: "Nothing") == nil)
+        }
+    }
+
+    @Test("After a cancellation a list that a sweep appends late has no timelines, and a later bump is swept")
+    func afterCancelling() async throws {
+        try await withStore { store in
+            _ = try await swept(store)
+            _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
             try await store.sql(
                 """
                 INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
                 SELECT kind_id, 3, now(), now(), 1, array_agg(id) FROM timeline GROUP BY kind_id
                 """)
             #expect(try await store.claim(.bulk).flatMap(\.timelines).isEmpty)
-            #expect(
-                try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")?.sweeps == 0, "it is repeatable"
-            )
-            #expect(try await store.store.cancelWork(app: TestKinds.app, kind: "Nothing") == nil)
-
             _ = try await bump(store)
             #expect(try await walk(store, limit: 10)?.timelines == 5)
             #expect(try await store.claim(.bulk).flatMap(\.timelines).count == 5)

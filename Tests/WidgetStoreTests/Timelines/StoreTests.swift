@@ -26,7 +26,7 @@ struct StoreTests {
         }
     }
 
-    @Test("A mark during the fetch causes one more reload; unchanged content keeps its revision")
+    @Test("A mark during the fetch causes one more reload")
     func markedMeanwhile() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
@@ -39,6 +39,18 @@ struct StoreTests {
 
             let second = try #require(try await store.claim(.push).first)
             #expect(second.timelines.map(\.state.requested) == [4])
+        }
+    }
+
+    @Test("Unchanged content keeps its revision, and its timeline has no next look")
+    func unchanged() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            let first = try #require(try await store.claim(.interactive).first)
+            try await store.complete(first)
+            try await store.end(first)
+            try await store.apply([try await store.mark(.user, "u1")])
+            let second = try #require(try await store.claim(.push).first)
             #expect(try await store.complete(second, content: nil).map(\.nextLook) == [nil])
             try await store.end(second)
             let timeline = try #require(try await store.timeline(id))
