@@ -16,10 +16,8 @@ struct DiversionTests {
     private let good = TestKinds.app
     private let other = TestKinds.otherApp
 
-    @Test(
-        "A diverted app's events wait across a restart while others flow, and are applied first on resuming"
-    )
-    func divertAndResume() async throws {
+    /// Diverts an app and publishes an event of it and of another app to the next process.
+    private func withDivertedApp(_ body: (IngestHarness, IngestService) async throws -> Void) async throws {
         try await IngestHarness.lend(deadLetters: .few()) { ingest in
             try await ingest.running([ingest.service()]) {
                 try await ingest.publish((0..<6).map { _ in ingest.bad() })
@@ -34,29 +32,40 @@ struct DiversionTests {
             try await ingest.running([second]) {
                 try await ingest.publish([ingest.everyone(good), ingest.everyone(other)])
                 try await ingest.waitUntilApplied(48)
-                #expect(second.divertedApps == [good])
-                #expect(try await ingest.generation(of: good) == 0)
-                #expect(try await ingest.generation(of: other) == 21)
-                #expect(try await ingest.letters("cause = 'diverted' AND payload IS NOT NULL") == 21)
-                #expect(try await ingest.letters("cause = 'unknownKind'") == 6)
-                // The position is stored before the service counts.
-                try await eventually("one event is diverted") {
-                    second.metrics.ingestEvents.total(["outcome": "diverted"]) == 1
-                }
-                #expect(second.metrics.ingestDeadLetters.total() == 0)
-
-                let (outcome, wasDiverted) = try await ingest.replayer.resume(app: good)
-                #expect(outcome.replayed == 21 && outcome.failed == 0 && wasDiverted)
-                #expect(try await ingest.generation(of: good) == 21)
-                #expect(try await !ingest.isDiverted())
-                try await ingest.publish([ingest.everyone(good)])
-                try await ingest.waitUntilApplied(49)
-                #expect(try await ingest.generation(of: good) == 22)
-                // Resuming again has nothing to do.
-                let again = try await ingest.replayer.resume(app: good)
-                #expect(again.outcome == DeadLetterReplayer.Outcome() && !again.wasDiverted)
-                #expect(try await ingest.generation(of: good) == 22)
+                try await body(ingest, second)
             }
+        }
+    }
+
+    @Test("A diverted app's events wait across a restart while others flow")
+    func diverted() async throws {
+        try await withDivertedApp { ingest, second in
+            #expect(second.divertedApps == [good])
+            #expect(try await ingest.generation(of: good) == 0)
+            #expect(try await ingest.generation(of: other) == 21)
+            #expect(try await ingest.letters("cause = 'diverted' AND payload IS NOT NULL") == 21)
+            #expect(try await ingest.letters("cause = 'unknownKind'") == 6)
+            // The position is stored before the service counts.
+            try await eventually("one event is diverted") {
+                second.metrics.ingestEvents.total(["outcome": "diverted"]) == 1
+            }
+            #expect(second.metrics.ingestDeadLetters.total() == 0)
+        }
+    }
+
+    @Test("Resuming an app applies its waiting events first and ends the diversion; resuming again does nothing")
+    func resumed() async throws {
+        try await withDivertedApp { ingest, _ in
+            let (outcome, wasDiverted) = try await ingest.replayer.resume(app: good)
+            #expect(outcome.replayed == 21 && outcome.failed == 0 && wasDiverted)
+            #expect(try await ingest.generation(of: good) == 21)
+            #expect(try await !ingest.isDiverted())
+            try await ingest.publish([ingest.everyone(good)])
+            try await ingest.waitUntilApplied(49)
+            #expect(try await ingest.generation(of: good) == 22)
+            let again = try await ingest.replayer.resume(app: good)
+            #expect(again.outcome == DeadLetterReplayer.Outcome() && !again.wasDiverted)
+            #expect(try await ingest.generation(of: good) == 22)
         }
     }
 

@@ -19,8 +19,10 @@ struct TopicHaltTests {
         .reload(ReloadRequest(app: app, audience: .everyone, kinds: kinds, reason: .background))
     }
 
-    @Test("Several apps over their limit halt the topic, whose offsets stay until an operator resumes it")
-    func haltForApps() async throws {
+    /// Puts two apps over their limit, which halts the topic of pushes.
+    private func withHaltedTopic(
+        _ body: (IngestHarness, IngestService, IngestHalt) async throws -> Void
+    ) async throws {
         try await IngestHarness.lend(deadLetters: .few(haltingApps: 2)) { ingest in
             let service = ingest.service()
             try await ingest.running([service]) {
@@ -29,20 +31,32 @@ struct TopicHaltTests {
                 #expect(service.halts.isEmpty)
                 try await ingest.publish((0..<6).map { _ in ingest.bad(other) })
                 try await eventually("the topic is halted") { !service.halts.isEmpty }
-                let halt = try #require(service.halts.first)
-                #expect(halt.cause == .apps && halt.apps == [good, other])
-                #expect(halt.topic == ingest.configuration.topics.pushes)
-                #expect("\(halt)".contains(#"has no kind "Later""#))
-                #expect("\(halt)".contains("freshet ingest resume --topic \(halt.topic)"))
-                try await ingest.publish((0..<10).map { _ in ingest.everyone(other) })
-                try await ingest.publish([change(other)])
-                try await ingest.waitUntilApplied(13)
-                #expect(try await ingest.letters("topic <> '\(halt.topic)' AND cause = 'diverted'") == 1)
-
-                #expect(try await ingest.store.pool.query(.resumeTopics(topic: halt.topic)) == [halt.topic])
-                try await ingest.waitUntilApplied(23)
-                try await eventually("the halt is over") { service.halts.isEmpty }
+                try await body(ingest, service, try #require(service.halts.first))
             }
+        }
+    }
+
+    @Test("Several apps over their limit halt the topic, with the cause, the apps and the command to resume it")
+    func haltForApps() async throws {
+        try await withHaltedTopic { ingest, _, halt in
+            #expect(halt.cause == .apps && halt.apps == [good, other])
+            #expect(halt.topic == ingest.configuration.topics.pushes)
+            #expect("\(halt)".contains(#"has no kind "Later""#))
+            #expect("\(halt)".contains("freshet ingest resume --topic \(halt.topic)"))
+        }
+    }
+
+    @Test("The offsets of a halted topic stay until an operator resumes it")
+    func resumed() async throws {
+        try await withHaltedTopic { ingest, service, halt in
+            try await ingest.publish((0..<10).map { _ in ingest.everyone(other) })
+            try await ingest.publish([change(other)])
+            try await ingest.waitUntilApplied(13)
+            #expect(try await ingest.letters("topic <> '\(halt.topic)' AND cause = 'diverted'") == 1)
+
+            #expect(try await ingest.store.pool.query(.resumeTopics(topic: halt.topic)) == [halt.topic])
+            try await ingest.waitUntilApplied(23)
+            try await eventually("the halt is over") { service.halts.isEmpty }
             #expect(try await ingest.letters("cause = 'unknownKind'") == 12)
             #expect(try await ingest.letters("cause = 'diverted'") == 11)
         }
