@@ -15,7 +15,8 @@ struct RulesInDatabaseTests {
     /// One token a day, so that the second budgeted reload waits.
     private static let scarce = DailyBudget(minimum: 1, maximum: 1)
 
-    @Test func aThousandPushesWithoutBudgetCostNoClaims() async throws {
+    /// Places a timeline and spends its only token of a day.
+    private func withSpentBudget(_ body: (_ worker: TestWorker, _ id: TimelineID) async throws -> Void) async throws {
         try await withWorker(minimumSpacing: .zero) { worker in
             try await worker.store.redefine { $0.dailyBudget = Self.scarce }
             let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
@@ -23,6 +24,13 @@ struct RulesInDatabaseTests {
             try await worker.store.markUser("u1", isFree: false)
             try await worker.drain()
             #expect(worker.provider.requests.count == 2, "the first is free, the second has a token")
+            try await body(worker, id)
+        }
+    }
+
+    @Test("A thousand pushes without budget cost no claims, and none is dropped")
+    func withoutBudget() async throws {
+        try await withSpentBudget { worker, id in
             let before = try await worker.store.integer("SELECT last_value FROM token")
 
             for _ in 0..<20 { try await worker.store.markUser("u1", events: 50, isFree: false) }
@@ -33,8 +41,14 @@ struct RulesInDatabaseTests {
             let wait = try #require(detail.secondsToDue)
             #expect(wait > 86_000 && wait < 86_800, "a token a day comes after a day, not \(wait) s")
             #expect(detail.lane == .push)
+        }
+    }
 
-            // A free request takes no token, and satisfies the waiting ones.
+    @Test("A free request takes no token, returns none, and satisfies the requests that wait")
+    func freeRequest() async throws {
+        try await withSpentBudget { worker, id in
+            try await worker.store.markUser("u1", isFree: false)
+            #expect(try await worker.turn() == 0)
             try await worker.store.markUser("u1", isFree: true)
             try await worker.drain()
             #expect(try await !worker.store.detail(id).isStale)
@@ -44,15 +58,11 @@ struct RulesInDatabaseTests {
         }
     }
 
-    @Test func aDeferredReloadIsServedWhenItsTokenReturns() async throws {
-        try await withWorker(minimumSpacing: .zero) { worker in
-            try await worker.store.redefine { $0.dailyBudget = Self.scarce }
-            let id = try await worker.store.place([.test("w1")], at: Timestamp.now())[0]
+    @Test("A timeline that is due before its ledger is deferred until its token returns")
+    func deferred() async throws {
+        try await withSpentBudget { worker, id in
+            try await worker.store.markUser("u1", isFree: false)
             try await worker.drain()
-            for _ in 0..<2 {
-                try await worker.store.markUser("u1", isFree: false)
-                try await worker.drain()
-            }
             #expect(try await worker.store.detail(id).isStale)
             try await worker.store.passTime(90_000)
             // The row is due but the ledger is not: the timeline is not fetched, and next examined when the budget
@@ -65,7 +75,16 @@ struct RulesInDatabaseTests {
             #expect(try await worker.store.rule(of: id) == .budget)
             #expect(try #require(deferred.secondsToDue) > 86_000)
             #expect(try await worker.turn() == 0)
+        }
+    }
 
+    @Test("A deferred reload is served when its token returns")
+    func tokenReturns() async throws {
+        try await withSpentBudget { worker, id in
+            try await worker.store.markUser("u1", isFree: false)
+            try await worker.store.passTime(90_000)
+            #expect(try await worker.turn() == 1)
+            #expect(try await worker.store.detail(id).isStale)
             try await worker.store.sql("UPDATE timeline SET budget = NULL")
             try await worker.store.passTime(90_000)
             try await worker.drain()

@@ -50,7 +50,19 @@ struct GateTests {
             #expect(try await worker.store.integer("\(row)") == storedAt)
             #expect(worker.publisher.messages(of: id).count == 1)
             #expect(worker.metrics.stored.total() == 1 && worker.metrics.gateTimelines.total() == 2)
-            // A change is one.
+        }
+    }
+
+    @Test("A change of content is published, also from a provider that dates its entries by the request")
+    func datedChange() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            @Sendable func contents(_ text: String) -> [JSONValue] { [["text": .string(text)]] }
+            worker.provider.respond { request in
+                .timelines(request.ids.map { Self.answer($0, ago: 7_200, contents("same")) })
+            }
+            #expect(try await worker.turn() == 1)
+            try await worker.store.passTime(7_200)
             try await worker.store.markUser("u1")
             worker.provider.respond { request in .timelines(request.ids.map { Self.answer($0, contents("new")) }) }
             #expect(try await worker.turn() == 1)
