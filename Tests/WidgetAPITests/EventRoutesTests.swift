@@ -234,16 +234,23 @@ struct EventRoutesTests {
                 #expect(try await Self.reload(api, "a", user: "u2") == "422 urn:freshet:problem:key-reused")
                 let other = try await Self.reload(api, "b")
                 #expect(other.hasPrefix("202 ") && other != first)
-                // A user's key is separate from the app's and other users' keys.
+                #expect(try await Self.reload(api, "").hasPrefix("400 "))
+                #expect(try await Self.reload(api, String(repeating: "x", count: 256)).hasPrefix("400 "))
+            }
+        }
+    }
+
+    @Test("A user's Idempotency-Key is separate from the app's, and any key may be used again after an hour")
+    func keyScope() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let first = try await Self.reload(api, "a")
                 let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
                 let own = try await Self.reload(api, "a", as: device)
                 #expect(own.hasPrefix("202 ") && own != first)
-                #expect(try await Self.reload(api, "").hasPrefix("400 "))
-                #expect(try await Self.reload(api, String(repeating: "x", count: 256)).hasPrefix("400 "))
-                // After an hour the key may be used for another request.
                 try await store.sql("UPDATE idempotency_key SET recorded_at = now() - interval '61 minutes'")
                 let old = Statements.deleteOldIdempotencyKeys(olderThan: .seconds(3_600), limit: 100)
-                #expect(try await store.pool.query(old).map(\.deleted) == [3])
+                #expect(try await store.pool.query(old).map(\.deleted) == [2])
                 #expect(try await Self.reload(api, "a", user: "u2").hasPrefix("202 "))
             }
         }
@@ -362,39 +369,53 @@ struct EventRoutesTests {
         }
     }
 
-    @Test("Events over HTTP are refused by the same rules as on Kafka")
-    func refused() async throws {
+    /// Returns the status, and the pointer of the problem.
+    private static func post(
+        _ event: JSONValue, to api: TestAPI, as bearer: TestAPI.Bearer = .everything,
+        type: String = "application/cloudevents+json"
+    ) async throws -> (status: Int, pointer: JSONValue?) {
+        let answer = try await api.ask(.post, events, as: bearer, body: event, headers: headers(type))
+        return (answer.status, answer.document["pointer"])
+    }
+
+    @Test("Invalid events over HTTP are refused with the place of the mistake, as on Kafka")
+    func invalid() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
-                func post(
-                    _ event: JSONValue, as bearer: TestAPI.Bearer = .everything,
-                    type: String = "application/cloudevents+json"
-                ) async throws -> (Int, JSONValue?) {
-                    let answer = try await api.ask(
-                        .post, Self.events, as: bearer, body: event, headers: Self.headers(type))
-                    return (answer.status, answer.document["pointer"])
-                }
                 var placement = Self.placement("w1").objectValue ?? JSONObject()
                 placement["kind"] = "Nothing"
-                let unknown = try await post(Self.event("1", .widgetPlaced, .object(placement)))
-                #expect(unknown.0 == 422 && unknown.1 == "/data/kind")
-                let missing = try await post(["specversion": "1.0"])
-                #expect(missing.0 == 422 && missing.1 == "/id")
+                let unknown = try await Self.post(Self.event("1", .widgetPlaced, .object(placement)), to: api)
+                #expect(unknown.status == 422 && unknown.pointer == "/data/kind")
+                let missing = try await Self.post(["specversion": "1.0"], to: api)
+                #expect(missing.status == 422 && missing.pointer == "/id")
                 var push = Self.event("1", .pushReceived, Self.push("u1")).objectValue ?? JSONObject()
                 push["datacontenttype"] = ""
-                let typed = try await post(.object(push))
-                #expect(typed.0 == 422 && typed.1 == "/datacontenttype")
-                #expect(try await post([:], type: "text/plain").0 == 415)
-                #expect(try await post([:], type: "application/cloudevents+avro").0 == 415)
+                let typed = try await Self.post(.object(push), to: api)
+                #expect(typed.status == 422 && typed.pointer == "/datacontenttype")
                 // Binary mode without attributes.
-                #expect(try await post(Self.push("u1"), type: "application/json").0 == 422)
-                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
-                #expect(try await post(Self.event("1", .widgetPlaced, Self.placement("w1")), as: device).0 == 403)
-                #expect(try await post(Self.event("1", .pushReceived, Self.push("u1")), as: device).0 == 403)
-                let publisher = TestAPI.Bearer.token(try await api.tokens.token(scopes: [.publish]))
-                #expect(try await post(Self.event("1", .reloadRequested, Self.push("u1")), as: publisher).0 == 403)
+                #expect(try await Self.post(Self.push("u1"), to: api, type: "application/json").status == 422)
+                for type in ["text/plain", "application/cloudevents+avro"] {
+                    #expect(try await Self.post([:], to: api, type: type).status == 415)
+                }
                 #expect(api.published.all.isEmpty)
-                #expect(try await post(Self.event("1", .pushReceived, Self.push("u1")), as: publisher).0 == 202)
+            }
+        }
+    }
+
+    @Test("Events over HTTP are refused if the token does not include them")
+    func notIncluded() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let placed = Self.event("1", .widgetPlaced, Self.placement("w1"))
+                let pushed = Self.event("1", .pushReceived, Self.push("u1"))
+                let requested = Self.event("1", .reloadRequested, Self.push("u1"))
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+                let publisher = TestAPI.Bearer.token(try await api.tokens.token(scopes: [.publish]))
+                for (event, bearer) in [(placed, device), (pushed, device), (requested, publisher)] {
+                    #expect(try await Self.post(event, to: api, as: bearer).status == 403)
+                }
+                #expect(api.published.all.isEmpty)
+                #expect(try await Self.post(pushed, to: api, as: publisher).status == 202)
             }
         }
     }

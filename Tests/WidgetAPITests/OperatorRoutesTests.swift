@@ -55,7 +55,7 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("The delivery sums up an app's own changes, and at most a month of them")
+    @Test("The delivery sums up an app's own changes and devices")
     func delivery() async throws {
         try await withStore { store in
             try await store.sql(
@@ -80,6 +80,14 @@ struct OperatorRoutesTests {
                 #expect(kinds[0]["pushP50Milliseconds"] == 3)
                 let week = try await api.json("\(Self.base)/delivery?days=7").document
                 #expect(week["kinds"]?.arrayValue?.first?["changes"] == 8 && week["days"] == 7)
+            }
+        }
+    }
+
+    @Test("The delivery of more than a month is refused")
+    func longDelivery() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
                 let long = try await api.json("\(Self.base)/delivery?days=32")
                 #expect(long.status == 400)
                 #expect("\(long.document)".contains("expected a whole number from 1 to 31"))
@@ -112,53 +120,82 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test(
-        "An app's dead letters are counted by cause and replayed, one or many, after a dry run; others are not visible"
-    )
-    func deadLetters() async throws {
+    private static func requested(_ store: TestStore) async throws -> Int {
+        try await store.integer("SELECT sum(requested) FROM timeline")
+    }
+
+    private static func letter(_ offset: Int, _ store: TestStore) async throws -> Int {
+        try await store.integer("SELECT id FROM dead_letter WHERE \"offset\" = \(offset)")
+    }
+
+    private static func replay(_ path: String, _ api: TestAPI) async throws -> JSONValue {
+        let answer = try await api.ask(.post, "\(base)/dead-letters/\(path)")
+        #expect(answer.status == 200, "\(path): \(answer.text)")
+        return answer.document
+    }
+
+    private static let one: JSONValue = ["replayed": 1, "failed": 0, "failures": [:], "dryRun": false]
+
+    /// Keeps four dead letters of an app, of which the third one cannot be applied, and one of another app.
+    private static func withDeadLetters(
+        _ body: @escaping @Sendable (_ store: TestStore, _ api: TestAPI) async throws -> Void
+    ) async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
-            let requested = "SELECT sum(requested) FROM timeline"
-            let before = try await store.integer(requested)
-            try await Self.keep(store, 1)
-            try await Self.keep(store, 2)
-            try await Self.keep(store, 3, kind: "Nothing")
-            try await Self.keep(store, 4, cause: "diverted")
-            try await Self.keep(store, 5, app: TestKinds.otherApp)
-            try await withAPI(store) { api in
-                func post(_ path: String) async throws -> JSONValue {
-                    let answer = try await api.ask(.post, "\(Self.base)/\(path)")
-                    #expect(answer.status == 200, "\(path): \(answer.text)")
-                    return answer.document
-                }
-                let counts = try await api.json("\(Self.base)/dead-letter-counts").document["counts"]
-                #expect(counts?["unknownKind"] == 3 && counts?["diverted"] == 1 && counts?["invalid"] == 0)
+            for offset: Int64 in 1...2 { try await keep(store, offset) }
+            try await keep(store, 3, kind: "Nothing")
+            try await keep(store, 4, cause: "diverted")
+            try await keep(store, 5, app: TestKinds.otherApp)
+            try await withAPI(store) { api in try await body(store, api) }
+        }
+    }
 
-                let dry = try await post("dead-letters/replay?cause=unknownKind&dryRun=true")
-                #expect(dry == ["replayed": 2, "failed": 1, "failures": ["unknownKind": 1], "dryRun": true])
-                #expect(try await Self.waiting(store) == 4)
-                #expect(try await store.integer(requested) == before)
+    @Test("An app's dead letters are counted by cause, and a dry run of their replay changes nothing")
+    func dryReplay() async throws {
+        try await Self.withDeadLetters { store, api in
+            let before = try await Self.requested(store)
+            let counts = try await api.json("\(Self.base)/dead-letter-counts").document["counts"]
+            #expect(counts?["unknownKind"] == 3 && counts?["diverted"] == 1 && counts?["invalid"] == 0)
 
-                let id = try await store.integer("SELECT id FROM dead_letter WHERE \"offset\" = 1")
-                let one: JSONValue = ["replayed": 1, "failed": 0, "failures": [:], "dryRun": false]
-                #expect(try await post("dead-letters/\(id)/replay") == one)
-                #expect(try await store.integer(requested) == before + 1)
-                #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(id)/replay").status == 404)
+            let dry = try await Self.replay("replay?cause=unknownKind&dryRun=true", api)
+            #expect(dry == ["replayed": 2, "failed": 1, "failures": ["unknownKind": 1], "dryRun": true])
+            #expect(try await Self.waiting(store) == 4)
+            #expect(try await Self.requested(store) == before)
+        }
+    }
 
-                #expect(try await post("dead-letters/replay?cause=diverted") == one)
-                #expect(try await post("dead-letters/replay?limit=1") == one)
-                let failed = try await post("dead-letters/replay")
-                #expect(failed == ["replayed": 0, "failed": 1, "failures": ["unknownKind": 1], "dryRun": false])
-                #expect(try await Self.waiting(store) == 1)
+    @Test("A dead letter is replayed once")
+    func replayedOne() async throws {
+        try await Self.withDeadLetters { store, api in
+            let before = try await Self.requested(store)
+            let id = try await Self.letter(1, store)
+            #expect(try await Self.replay("\(id)/replay", api) == Self.one)
+            #expect(try await Self.requested(store) == before + 1)
+            #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(id)/replay").status == 404)
+        }
+    }
 
-                let foreign = try await store.integer("SELECT id FROM dead_letter WHERE \"offset\" = 5")
-                for path in ["\(foreign)", "0", "99999999999999999999", "x"] {
-                    #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(path)/replay").status == 404)
-                }
-                #expect(try await Self.waiting(store, app: TestKinds.otherApp) == 1)
-                for query in ["cause=bad", "limit=0", "limit=10001", "dryRun=yes", "app=x"] {
-                    #expect(try await api.ask(.post, "\(Self.base)/dead-letters/replay?\(query)").status == 400)
-                }
+    @Test("Dead letters are replayed by cause, in a limited number, or all; those that fail again keep waiting")
+    func replayedMany() async throws {
+        try await Self.withDeadLetters { store, api in
+            #expect(try await Self.replay("replay?cause=diverted", api) == Self.one)
+            for _ in 1...2 { #expect(try await Self.replay("replay?limit=1", api) == Self.one) }
+            let failed = try await Self.replay("replay", api)
+            #expect(failed == ["replayed": 0, "failed": 1, "failures": ["unknownKind": 1], "dryRun": false])
+            #expect(try await Self.waiting(store) == 1)
+        }
+    }
+
+    @Test("Dead letters of another app and unknown ones are not found, and wrong parameters are refused")
+    func refusedReplays() async throws {
+        try await Self.withDeadLetters { store, api in
+            let foreign = try await Self.letter(5, store)
+            for path in ["\(foreign)", "0", "99999999999999999999", "x"] {
+                #expect(try await api.ask(.post, "\(Self.base)/dead-letters/\(path)/replay").status == 404)
+            }
+            #expect(try await Self.waiting(store, app: TestKinds.otherApp) == 1)
+            for query in ["cause=bad", "limit=0", "limit=10001", "dryRun=yes", "app=x"] {
+                #expect(try await api.ask(.post, "\(Self.base)/dead-letters/replay?\(query)").status == 400)
             }
         }
     }
@@ -181,36 +218,64 @@ struct OperatorRoutesTests {
         }
     }
 
-    @Test("A new signing secret is returned once; the old one stays valid until its rotation ends")
-    func secrets() async throws {
+    private static let secret = "\(base)/signing-secret"
+
+    private static func secrets(
+        _ store: TestStore, of app: String = TestKinds.app
+    ) async throws -> [[UInt8]] {
+        try await store.directory().apps[app]?.signingSecrets ?? []
+    }
+
+    @Test("A new signing secret is returned once, and the old one stays valid")
+    func rotation() async throws {
         try await withStore { store in
-            @Sendable func secrets() async throws -> [[UInt8]] {
-                try await store.directory().apps[TestKinds.app]?.signingSecrets ?? []
-            }
-            let old = try await secrets()
-            let others = try await store.directory().apps[TestKinds.otherApp]?.signingSecrets
+            let old = try await Self.secrets(store)
             try await withAPI(store) { api in
-                let path = "\(Self.base)/signing-secret"
+                let path = Self.secret
                 #expect(try await api.json(path).document["previousSecretExpiresAt"] == .null)
                 let rotated = try await api.ask(.post, "\(path)/rotation?keepOld=3600")
                 #expect(rotated.status == 200 && rotated.document["changed"] == true)
                 #expect(rotated.headers[.cacheControl] == "no-store")
                 let secret = try #require(SigningSecret(rotated.document["secret"]?.stringValue ?? ""))
-                #expect(try await secrets() == [secret.bytes] + old)
-                let second = try await api.ask(.post, "\(path)/rotation")
-                #expect(second.status == 409 && second.text.contains("end it first"))
-                #expect(try await secrets() == [secret.bytes] + old, "the provider may use either")
+                #expect(try await Self.secrets(store) == [secret.bytes] + old)
                 let shown = try await api.ask(.get, path)
                 #expect(shown.document["previousSecretExpiresAt"] != .null && !shown.text.contains("whsec_"))
+            }
+        }
+    }
+
+    @Test("A rotation of the signing secret has to end before the next one, and ends once")
+    func rotationEnd() async throws {
+        try await withStore { store in
+            let old = try await Self.secrets(store)
+            let others = try await Self.secrets(store, of: TestKinds.otherApp)
+            try await withAPI(store) { api in
+                let path = Self.secret
+                let rotated = try await api.ask(.post, "\(path)/rotation?keepOld=3600")
+                let secret = try #require(SigningSecret(rotated.document["secret"]?.stringValue ?? ""))
+                let second = try await api.ask(.post, "\(path)/rotation")
+                #expect(second.status == 409 && second.text.contains("end it first"))
+                #expect(try await Self.secrets(store) == [secret.bytes] + old, "the provider may use either")
                 #expect(try await api.ask(.delete, "\(path)/rotation").document["ended"] == true)
-                #expect(try await secrets() == [secret.bytes])
+                #expect(try await Self.secrets(store) == [secret.bytes])
                 #expect(try await api.ask(.delete, "\(path)/rotation").document["ended"] == false)
+            }
+            #expect(try await Self.secrets(store, of: TestKinds.otherApp) == others)
+        }
+    }
+
+    @Test("A rotation with wrong parameters is refused and changes no secret")
+    func refusedRotation() async throws {
+        try await withStore { store in
+            let old = try await Self.secrets(store)
+            try await withAPI(store) { api in
+                let path = Self.secret
                 for query in ["keepOld=-1", "keepOld=1h", "keepOld=99999999999", "secret=x"] {
                     #expect(try await api.ask(.post, "\(path)/rotation?\(query)").status == 400, "\(query)")
                 }
-                #expect(try await secrets() == [secret.bytes])
+                let current = try await Self.secrets(store)
+                #expect(current == old)
             }
-            #expect(try await store.directory().apps[TestKinds.otherApp]?.signingSecrets == others)
         }
     }
 

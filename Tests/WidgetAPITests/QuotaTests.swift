@@ -30,18 +30,14 @@ struct QuotaTests {
         return (try #require(Int(state[1].dropFirst(2))), try #require(Int(state[2].dropFirst(2))))
     }
 
-    @Test("An app has quotas of events and reloads over all its tokens, which responses report")
-    func events() async throws {
+    @Test("Responses report the quotas and the units that are left")
+    func reported() async throws {
         try await withStore { store in
             try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
                 let begun = ContinuousClock.now
                 /// Whole seconds since the first request, in which the quotas have got something back.
                 func elapsed() -> Int { Int(begun.duration(to: .now).components.seconds) + 1 }
-                func reload(_ bearer: TestAPI.Bearer) async throws -> TestAPI.Answer {
-                    try await api.ask(.post, "\(TestAPI.base)/reloads", as: bearer, body: Self.reload)
-                }
-                let bearers = [.everything, TestAPI.Bearer.token(try await api.tokens.token(scopes: [.reload]))]
-                let first = try await reload(bearers[0])
+                let first = try await api.ask(.post, "\(TestAPI.base)/reloads", body: Self.reload)
                 #expect(first.status == 202)
                 let policy = first.headers[.rateLimitPolicy] ?? ""
                 #expect(
@@ -54,6 +50,21 @@ struct QuotaTests {
                 #expect(((10 - passed)...10).contains(events.seconds), "\(header)")
                 #expect((1...(1 + passed / 30)).contains(reloads.units), "\(header)")
                 #expect(((30 - passed)...30).contains(reloads.seconds), "\(header)")
+            }
+        }
+    }
+
+    @Test("An app has a quota of reloads over all its tokens")
+    func reloads() async throws {
+        try await withStore { store in
+            try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
+                let begun = ContinuousClock.now
+                func elapsed() -> Int { Int(begun.duration(to: .now).components.seconds) + 1 }
+                func reload(_ bearer: TestAPI.Bearer) async throws -> TestAPI.Answer {
+                    try await api.ask(.post, "\(TestAPI.base)/reloads", as: bearer, body: Self.reload)
+                }
+                let bearers = [.everything, TestAPI.Bearer.token(try await api.tokens.token(scopes: [.reload]))]
+                let first = try await reload(bearers[0])
                 var (count, refused) = (0, first)
                 while refused.status == 202 {
                     count += 1
@@ -64,7 +75,21 @@ struct QuotaTests {
                 let wait = try #require(refused.headers[.retryAfter].flatMap { Int($0) })
                 #expect((max(1, 30 - elapsed())...30).contains(wait))
                 #expect(refused.document["detail"]?.stringValue?.contains("reloads") == true)
-                // Other apps are unaffected, widgets do not count as reloads, and the refused request used no events.
+            }
+        }
+    }
+
+    @Test("An app has a quota of events, which refused reloads do not use; reads and other apps are unaffected")
+    func events() async throws {
+        try await withStore { store in
+            try await withAPI(store, configuration: Self.configuration(events: 6, reloads: 2)) { api in
+                let begun = ContinuousClock.now
+                func elapsed() -> Int { Int(begun.duration(to: .now).components.seconds) + 1 }
+                var status = 202
+                while status == 202 {
+                    status = try await api.ask(.post, "\(TestAPI.base)/reloads", body: Self.reload).status
+                }
+                // Widgets do not count as reloads.
                 let widget = "\(TestAPI.base)/widgets/w1"
                 var last: TestAPI.Answer
                 repeat { last = try await api.ask(.delete, widget) } while last.status == 202

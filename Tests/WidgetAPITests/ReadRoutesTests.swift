@@ -101,46 +101,68 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("A timeline has an entity tag, age, staleness and the entry of a time")
-    func entityTags() async throws {
+    private static func timeline(
+        _ api: TestAPI, known: String? = nil, _ query: String = ""
+    ) async throws -> TestAPI.Answer {
+        var headers = HTTPFields()
+        headers[.ifNoneMatch] = known
+        return try await api.ask(.get, "\(TestAPI.base)/widgets/w1/timeline\(query)", headers: headers)
+    }
+
+    @Test("A timeline without content is stale and has an entity tag of its own")
+    func withoutContent() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
             try await withAPI(store) { api in
-                let path = "\(TestAPI.base)/widgets/w1/timeline"
-                func get(_ known: String?, _ query: String = "") async throws -> TestAPI.Answer {
-                    var headers = HTTPFields()
-                    headers[.ifNoneMatch] = known
-                    return try await api.ask(.get, path + query, headers: headers)
-                }
-                let standIn = try await get(nil)
+                let standIn = try await Self.timeline(api)
                 #expect(standIn.status == 200 && standIn.headers[.freshetStale] == "true")
                 #expect(standIn.document["content"] == .null && standIn.headers[.age] == nil)
                 let standInTag = try #require(standIn.headers[.eTag])
-                #expect(try await get(standInTag).status == 304)
-
+                #expect(try await Self.timeline(api, known: standInTag).status == 304)
                 try await store.saveContent(id, hash: 7)
-                let first = try await get(standInTag)
+                #expect(try await Self.timeline(api, known: standInTag).status == 200)
+            }
+        }
+    }
+
+    @Test("A timeline has an entity tag, age and staleness; a known tag is answered without content")
+    func entityTags() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 7)
+            try await withAPI(store) { api in
+                let first = try await Self.timeline(api)
                 let tag = try #require(first.headers[.eTag])
                 #expect(first.status == 200 && tag == "W/\"00000000-0000-0000-0000-000000000007\"")
                 #expect(first.headers[.freshetRevision] == "7" && first.headers[.cacheControl] == "private, no-cache")
                 #expect(first.document["state"]?["stale"] == true)
                 for known in [tag, String(tag.dropFirst(2)), "\"a\", \(tag)", "*"] {
-                    let unchanged = try await get(known)
+                    let unchanged = try await Self.timeline(api, known: known)
                     #expect(unchanged.status == 304 && unchanged.text.isEmpty, "\(known)")
                     #expect(unchanged.headers[.eTag] == tag && unchanged.headers[.freshetStale] == "true")
                 }
-                #expect(try await get("\"other\"").status == 200)
+                #expect(try await Self.timeline(api, known: "\"other\"").status == 200)
                 try await store.settle()
-                let fresh = try await get(tag)
+                let fresh = try await Self.timeline(api, known: tag)
                 #expect(fresh.status == 304 && fresh.headers[.freshetStale] == "false")
                 #expect(fresh.headers[.age].flatMap { Int($0) } ?? 0 >= 86_400)
+            }
+        }
+    }
 
-                let later = try await get(nil, "?at=2031-01-01T00:00:00Z")
+    @Test("A timeline is read with its entry of a time, and wrong parameters are refused")
+    func entryOfTime() async throws {
+        try await withStore { store in
+            let id = try await store.place([.test("w1")])[0]
+            try await store.saveContent(id, hash: 7)
+            try await withAPI(store) { api in
+                let later = try await Self.timeline(api, "?at=2031-01-01T00:00:00Z")
                 #expect(later.document["currentEntry"]?["content"] == "later")
                 #expect(later.document["shown"]?["entry"]?["content"] == "later")
-                #expect(try await get(nil, "?at=2019-01-01T00:00:00Z").document["currentEntry"] == .null)
+                let earlier = try await Self.timeline(api, "?at=2019-01-01T00:00:00Z")
+                #expect(earlier.document["currentEntry"] == .null)
                 for query in ["?at=yesterday", "?wait=61", "?wait=-1", "?wit=1"] {
-                    #expect(try await get(nil, query).status == 400, "\(query)")
+                    #expect(try await Self.timeline(api, query).status == 400, "\(query)")
                 }
             }
         }
@@ -201,36 +223,53 @@ struct ReadRoutesTests {
         }
     }
 
-    @Test("The gallery shows placeholders and snapshots of per-user and shared kinds")
-    func gallery() async throws {
+    private static func gallery(
+        _ api: TestAPI, _ path: String, as bearer: TestAPI.Bearer = .everything
+    ) async throws -> TestAPI.Answer {
+        try await api.ask(.get, "\(TestAPI.base)/kinds/\(path)", as: bearer)
+    }
+
+    private static let environment = "family=systemSmall&locale=en-GB&timeZone=Europe/London"
+
+    @Test("The gallery shows the placeholder of a kind; wrong parameters and unknown kinds are refused")
+    func placeholders() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let placeholder = try await Self.gallery(api, "Purchases/placeholder?\(Self.environment)")
+                #expect(placeholder.status == 200 && placeholder.document["state"] == "placeholder")
+                for query in ["Purchases/placeholder", "Purchases/placeholder?family=huge"] {
+                    #expect(try await Self.gallery(api, query).status == 400)
+                }
+                #expect(try await Self.gallery(api, "Nothing/placeholder?\(Self.environment)").status == 404)
+                let configured = "Weather/snapshot?\(Self.environment)&configuration=[]"
+                #expect(try await Self.gallery(api, configured).status == 400)
+            }
+        }
+    }
+
+    @Test("The gallery shows snapshots of per-user and shared kinds")
+    func snapshots() async throws {
         try await withStore { store in
             let ids = try await store.place([.test("w1"), .test("w2", kind: "Weather")])
             try await store.saveContent(ids[0], hash: 1, content: #"{"mine":true}"#)
             try await store.saveContent(ids[1], hash: 2, content: #"{"sunny":true}"#)
             try await withAPI(store) { api in
-                func get(_ path: String, as bearer: TestAPI.Bearer = .everything) async throws -> TestAPI.Answer {
-                    try await api.ask(.get, "\(TestAPI.base)/kinds/\(path)", as: bearer)
-                }
-                let query = "family=systemSmall&locale=en-GB&timeZone=Europe/London"
-                let placeholder = try await get("Purchases/placeholder?\(query)")
-                #expect(placeholder.status == 200 && placeholder.document["state"] == "placeholder")
-                #expect(try await get("Purchases/placeholder").status == 400)
-                #expect(try await get("Purchases/placeholder?family=huge").status == 400)
-                #expect(try await get("Nothing/placeholder?\(query)").status == 404)
-                #expect(try await get("Purchases/snapshot?\(query)").document["state"] == "placeholder")
-                let own = try await get("Purchases/snapshot?\(query)&user=u1")
+                let path = "Purchases/snapshot?\(Self.environment)"
+                #expect(try await Self.gallery(api, path).document["state"] == "placeholder")
+                let own = try await Self.gallery(api, "\(path)&user=u1")
                 #expect(own.document["entry"]?["content"] == ["mine": true])
                 let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
-                #expect(try await get("Purchases/snapshot?\(query)", as: device).document == own.document)
-                let shared = try await get("Weather/snapshot?\(query)")
+                #expect(try await Self.gallery(api, path, as: device).document == own.document)
+                let shared = try await Self.gallery(api, "Weather/snapshot?\(Self.environment)")
                 #expect(shared.document["entry"]?["content"] == ["sunny": true])
-                #expect(try await get("Weather/snapshot?\(query)&configuration=[]").status == 400)
             }
         }
     }
 
-    @Test("Dead letters of the app are listed, read and discarded")
-    func deadLetters() async throws {
+    /// Keeps three dead letters of an app and one, the third, of another.
+    private static func withDeadLetters(
+        _ body: @escaping @Sendable (_ api: TestAPI) async throws -> Void
+    ) async throws {
         try await withStore { store in
             try await store.sql(
                 """
@@ -239,24 +278,35 @@ struct ReadRoutesTests {
                 SELECT 't', 0, n, CASE WHEN n = 3 THEN 'com.example.other' ELSE 'com.example.bank' END, 'missingField',
                        'invalid', 'e', 'k', '{authorization}', '{secret}', '{"n":1}' FROM generate_series(1, 4) n
                 """)
-            try await withAPI(store) { api in
-                let first = try await api.json("\(TestAPI.base)/dead-letters?limit=2").document
-                #expect((first["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [4, 2])
-                let cursor = try #require(first["next"]?.stringValue)
-                let rest = try await api.json("\(TestAPI.base)/dead-letters?limit=2&cursor=\(cursor)").document
-                #expect((rest["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [1])
-                #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=diverted").document["deadLetters"] == [])
-                #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=bad").status == 400)
-                let letter = try await api.ask(.get, "\(TestAPI.base)/dead-letters/2")
-                #expect(letter.document["payload"] == #"{"n":1}"# && letter.document["key"] == "k")
-                #expect(!letter.text.contains("secret"))
-                for id in ["3", "99", "x", "-1", "99999999999999999999"] {
-                    #expect(try await api.json("\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
-                    #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
-                }
-                #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 204)
-                #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 404)
+            try await withAPI(store) { api in try await body(api) }
+        }
+    }
+
+    @Test("Dead letters of the app are listed in pages and by cause")
+    func deadLetters() async throws {
+        try await Self.withDeadLetters { api in
+            let first = try await api.json("\(TestAPI.base)/dead-letters?limit=2").document
+            #expect((first["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [4, 2])
+            let cursor = try #require(first["next"]?.stringValue)
+            let rest = try await api.json("\(TestAPI.base)/dead-letters?limit=2&cursor=\(cursor)").document
+            #expect((rest["deadLetters"]?.arrayValue ?? []).map { $0["id"] } == [1])
+            #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=diverted").document["deadLetters"] == [])
+            #expect(try await api.json("\(TestAPI.base)/dead-letters?cause=bad").status == 400)
+        }
+    }
+
+    @Test("A dead letter is read without its credentials and discarded once; those of other apps are not found")
+    func deadLetter() async throws {
+        try await Self.withDeadLetters { api in
+            let letter = try await api.ask(.get, "\(TestAPI.base)/dead-letters/2")
+            #expect(letter.document["payload"] == #"{"n":1}"# && letter.document["key"] == "k")
+            #expect(!letter.text.contains("secret"))
+            for id in ["3", "99", "x", "-1", "99999999999999999999"] {
+                #expect(try await api.json("\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
+                #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/\(id)").status == 404, "\(id)")
             }
+            #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 204)
+            #expect(try await api.ask(.delete, "\(TestAPI.base)/dead-letters/2").status == 404)
         }
     }
 }

@@ -37,8 +37,12 @@ struct StackRoutesTests {
         }
     }
 
-    @Test("An explanation has the plan, the widget on top with its reason, and why the others are not")
-    func explanation() async throws {
+    private static let explanation = "\(TestAPI.base)/users/u1/stacks/home/explanation"
+
+    /// Places a stack that the person has turned to its second widget.
+    private static func withTurnedStack(
+        _ body: @escaping @Sendable (_ api: TestAPI) async throws -> Void
+    ) async throws {
         try await withStore { store in
             try await store.place([.test("w-d1"), .test("w2", kind: "DueDate")])
             try await store.saveSchedule(of: "u1", revision: 7)
@@ -50,26 +54,37 @@ struct StackRoutesTests {
             }
             _ = person.apply(.turned(device: "d1", stack: "home", widget: "w2"), at: Timestamp.now())
             try await store.sql("UPDATE person SET arrangement = '\(person.storedArrangement)'")
-            try await withAPI(store) { api in
-                let path = "\(TestAPI.base)/users/u1/stacks/home/explanation"
-                let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
-                let answer = try await api.ask(.get, path, as: own)
-                #expect(answer.status == 200, "\(answer.text)")
-                #expect(answer.document["plan"]?["stack"] == "home")
-                #expect(answer.document["plan"]?["rotations"]?.arrayValue?.last?["widget"] == "w2")
-                let hold = try #require(answer.document["now"]?["hold"]?.stringValue)
-                #expect(hold.contains("the person turned the stack"))
-                let items = try #require(answer.document["now"]?["items"]?.arrayValue)
-                #expect(items.map { $0["top"] } == [false, true, false])
-                #expect(items.map { $0["widget"] } == ["w-d1", "w2", .null])
-                let sentences = items.compactMap { $0["why"]?.stringValue }
-                #expect(sentences[0].contains("no relevance, habit or shortcut"))
-                #expect(sentences[1].contains("the person turned the stack to it"))
-                #expect(sentences[2].contains("no habit makes it likely"))
-                let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
-                #expect(try await api.ask(.get, path, as: other).status == 404)
-                #expect(try await api.ask(.get, "\(TestAPI.base)/users/u1/stacks/none/explanation").status == 404)
-            }
+            try await withAPI(store) { api in try await body(api) }
+        }
+    }
+
+    @Test("An explanation has the plan, the widget on top with its reason, and why the others are not")
+    func explanation() async throws {
+        try await Self.withTurnedStack { api in
+            let path = Self.explanation
+            let own = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+            let answer = try await api.ask(.get, path, as: own)
+            #expect(answer.status == 200, "\(answer.text)")
+            #expect(answer.document["plan"]?["stack"] == "home")
+            #expect(answer.document["plan"]?["rotations"]?.arrayValue?.last?["widget"] == "w2")
+            let hold = try #require(answer.document["now"]?["hold"]?.stringValue)
+            #expect(hold.contains("the person turned the stack"))
+            let items = try #require(answer.document["now"]?["items"]?.arrayValue)
+            #expect(items.map { $0["top"] } == [false, true, false])
+            #expect(items.map { $0["widget"] } == ["w-d1", "w2", .null])
+            let sentences = items.compactMap { $0["why"]?.stringValue }
+            #expect(sentences[0].contains("no relevance, habit or shortcut"))
+            #expect(sentences[1].contains("the person turned the stack to it"))
+            #expect(sentences[2].contains("no habit makes it likely"))
+        }
+    }
+
+    @Test("The explanation of an unknown stack or to another person is not found")
+    func explanationNotFound() async throws {
+        try await Self.withTurnedStack { api in
+            let other = TestAPI.Bearer.token(try await api.tokens.token(user: "u2"))
+            #expect(try await api.ask(.get, Self.explanation, as: other).status == 404)
+            #expect(try await api.ask(.get, "\(TestAPI.base)/users/u1/stacks/none/explanation").status == 404)
         }
     }
 

@@ -13,20 +13,26 @@ struct TimelineChangesTests {
     private static let id = TimelineID(high: 1, low: 1)
     private static let other = TimelineID(high: 1, low: 2)
 
-    @Test("A hint wakes its waiter, also after earlier timeouts")
+    @Test("A hint wakes its waiter, also after earlier timeouts, and hints before the next wait are merged")
     func hints() async throws {
         let changes = TimelineChanges()
         let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
         for _ in 0..<3 { #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut) }
         changes.notify([.timeline(Self.other)])
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
-        // Hints before the next wait are merged.
+
         for _ in 0..<3 { changes.notify([.timeline(Self.id)]) }
         #expect(await watch.wait(atMost: .seconds(60)) == .changed)
         #expect(await watch.wait(atMost: .milliseconds(1)) == .timedOut)
         async let waited = watch.wait(atMost: .seconds(60))
         changes.notify([.timeline(Self.id)])
         #expect(await waited == .changed)
+    }
+
+    @Test("After its interests have changed a waiter is woken by the new ones only, and by a hint to all")
+    func interests() async throws {
+        let changes = TimelineChanges()
+        let watch = try changes.watch(.poll, [.timeline(Self.id)], for: Self.holder)
         watch.set([.timeline(Self.other), .user(app: "a", user: "u")])
         #expect(changes.wantsUsers)
         changes.notify([.timeline(Self.id)])

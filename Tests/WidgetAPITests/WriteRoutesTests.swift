@@ -19,13 +19,7 @@ struct WriteRoutesTests {
         try await withStore { store in
             try await store.place([.test("w1")])
             try await withAPI(store) { api in
-                let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-                var headers = HTTPFields()
-                headers[try #require(HTTPField.Name("traceparent"))] = trace
-                let placed = try await api.ask(
-                    .put, "\(TestAPI.base)/widgets/w2", body: TestAPI.placement, headers: headers)
-                #expect(placed.status == 202)
-                #expect(placed.document["event"]?["topic"] == "freshet.widgets")
+                _ = try await api.ask(.put, "\(TestAPI.base)/widgets/w2", body: TestAPI.placement)
                 _ = try await api.ask(
                     .put, "\(TestAPI.base)/widgets/w1/configuration", body: ["configuration": ["a": 1]])
                 _ = try await api.ask(.post, "\(TestAPI.base)/widgets/w1/views")
@@ -52,11 +46,27 @@ struct WriteRoutesTests {
                     ])
                 let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
                 #expect(try api.published.handlings().allSatisfy { $0 == handling })
+                #expect(events.allSatisfy { $0.time != nil })
+            }
+        }
+    }
+
+    @Test("The response names the event, its topic and its position; the event keeps the request's trace")
+    func response() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+                var headers = HTTPFields()
+                headers[try #require(HTTPField.Name("traceparent"))] = trace
+                let placed = try await api.ask(
+                    .put, "\(TestAPI.base)/widgets/w2", body: TestAPI.placement, headers: headers)
+                #expect(placed.status == 202)
+                #expect(placed.document["event"]?["topic"] == "freshet.widgets")
+                let events = try api.published.events()
                 #expect(placed.headers[.freshetPosition] == "freshet.widgets/0@0")
                 #expect(events[0].source == "/freshet/api")
                 #expect(events[0].traceparent == trace)
                 #expect(placed.document["event"]?["id"] == .string(events[0].id))
-                #expect(events.allSatisfy { $0.time != nil })
             }
         }
     }
@@ -232,33 +242,46 @@ struct WriteRoutesTests {
         }
     }
 
-    @Test("Kinds of an existing app are registered, changed, left unchanged and retired")
+    private static let definition: JSONValue = ["providerURL": "https://p.example.com", "placeholder": ["a": 1]]
+
+    private static func putKind(
+        _ api: TestAPI, _ body: JSONValue = definition, _ query: String = ""
+    ) async throws -> TestAPI.Answer {
+        try await api.ask(.put, "\(TestAPI.base)/kinds/New\(query)", body: body)
+    }
+
+    @Test("A kind of an existing app is registered after a dry run, changed and left unchanged")
     func kinds() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
-                let definition: JSONValue = ["providerURL": "https://p.example.com", "placeholder": ["a": 1]]
-                func put(_ body: JSONValue, _ query: String = "") async throws -> TestAPI.Answer {
-                    try await api.ask(.put, "\(TestAPI.base)/kinds/New\(query)", body: body)
-                }
-                let dry = try await put(definition, "?dryRun=true")
+                let dry = try await Self.putKind(api, Self.definition, "?dryRun=true")
                 #expect(dry.status == 200 && dry.document["action"] == "add")
                 #expect(try await api.json("\(TestAPI.base)/kinds/New").status == 404)
-                #expect(try await put(definition).status == 201)
-                #expect(try await put(definition).document["action"] == "keep")
-                var changed = definition.objectValue ?? JSONObject()
+                #expect(try await Self.putKind(api).status == 201)
+                #expect(try await Self.putKind(api).document["action"] == "keep")
+                var changed = Self.definition.objectValue ?? JSONObject()
                 changed["maxBatch"] = 7
-                let change = try await put(.object(changed))
+                let change = try await Self.putKind(api, .object(changed))
                 #expect(change.status == 200 && change.document["fields"] == ["maxBatch"])
                 let read = try await api.json("\(TestAPI.base)/kinds/New").document
                 #expect(read["definition"]?["maxBatch"] == 7 && read["kind"] == "New" && read["paused"] == false)
                 #expect(try await api.json("\(TestAPI.base)/kinds").document["kinds"]?.arrayValue?.count == 4)
+                #expect(try await store.integer("SELECT count(*) FROM app WHERE developer_mode") == 0)
+            }
+        }
+    }
+
+    @Test("A retired kind is not found, and no kind can be added to an unknown app")
+    func retiredKind() async throws {
+        try await withStore { store in
+            try await withAPI(store) { api in
+                #expect(try await Self.putKind(api).status == 201)
                 let gone = try await api.ask(.delete, "\(TestAPI.base)/kinds/New")
                 #expect(gone.status == 202 && gone.document["timelinesLeft"] == 0)
                 #expect(try await api.json("\(TestAPI.base)/kinds/New").status == 404)
-                #expect(try await store.integer("SELECT count(*) FROM app WHERE developer_mode") == 0)
                 let stranger = try await api.tokens.token(app: "com.example.nobody")
                 let refused = try await api.ask(
-                    .put, "/v1/apps/com.example.nobody/kinds/New", as: .token(stranger), body: definition)
+                    .put, "/v1/apps/com.example.nobody/kinds/New", as: .token(stranger), body: Self.definition)
                 #expect(refused.status == 404)
             }
         }

@@ -56,22 +56,47 @@ struct ConsoleSecurityTests {
         }
     }
 
-    @Test("The console is off by default; every page needs a session and has headers against frames and scripts")
-    func headers() async throws {
+    @Test("The console is off by default")
+    func off() async throws {
         try await withStore { store in
             try await withAPI(store) { api in
                 let off = try await api.ask(.get, "/console", as: .everything)
                 #expect(off.status == 404)
             }
         }
+    }
+
+    @Test("Every page without a session leads to the sign-in, which has the same headers")
+    func withoutSession() async throws {
         try await Self.withConsole { _, api in
             let nobody = ConsoleClient(api)
-            let somebody = ConsoleClient(api)
-            #expect(try await somebody.signIn(api.token).status == 303)
             for page in Self.pages {
                 let refused = try await nobody.get(page)
                 #expect(refused.status == 303, "\(page)")
                 #expect(refused.headers[.location]?.hasPrefix("/console/sign-in") == true)
+            }
+            let signIn = try await nobody.get("/console/sign-in")
+            #expect(signIn.headers[.init("X-Frame-Options")!] == "DENY" && signIn.headers[.cacheControl] == "no-store")
+            #expect(signIn.headers[.contentSecurityPolicy]?.contains("frame-ancestors 'none'") == true)
+        }
+    }
+
+    @Test("Style sheets need no session, and templates are not served")
+    func assets() async throws {
+        try await Self.withConsole { _, api in
+            let nobody = ConsoleClient(api)
+            let sheet = try await nobody.get("/console/assets/console.css")
+            #expect(sheet.contentType == "text/css; charset=utf-8")
+            #expect(try await nobody.get("/console/assets/shell.mustache").status == 404)
+        }
+    }
+
+    @Test("Every page has headers against frames and scripts")
+    func headers() async throws {
+        try await Self.withConsole { _, api in
+            let somebody = ConsoleClient(api)
+            #expect(try await somebody.signIn(api.token).status == 303)
+            for page in Self.pages {
                 let shown = try await somebody.get(page)
                 #expect(shown.status == 200, "\(page): \(shown.text)")
                 let policy = shown.headers[.contentSecurityPolicy] ?? ""
@@ -81,11 +106,6 @@ struct ConsoleSecurityTests {
                 #expect(shown.headers[.cacheControl] == "no-store")
                 #expect(!shown.text.contains("style=\"") && !shown.text.contains("<style"), "\(page)")
             }
-            let signIn = try await nobody.get("/console/sign-in")
-            #expect(signIn.headers[.init("X-Frame-Options")!] == "DENY" && signIn.headers[.cacheControl] == "no-store")
-            #expect(signIn.headers[.contentSecurityPolicy]?.contains("frame-ancestors 'none'") == true)
-            #expect(try await nobody.get("/console/assets/console.css").contentType == "text/css; charset=utf-8")
-            #expect(try await nobody.get("/console/assets/shell.mustache").status == 404)
         }
     }
 
