@@ -65,7 +65,8 @@ struct TimestampTests {
         }
     }
 
-    @Test func arithmeticSaturates() {
+    @Test("Arithmetic saturates at the distant past and future")
+    func saturation() {
         let now = time("2020-06-22T10:00:00Z")
         #expect(now + .seconds(1.5) - now == .seconds(1.5))
         #expect(now - .seconds(60) == time("2020-06-22T09:59:00Z"))
@@ -77,6 +78,10 @@ struct TimestampTests {
         #expect(Timestamp.distantPast - .distantFuture == .microseconds(Int64.min))
         #expect(Timestamp.distantFuture.rfc3339.hasSuffix("Z"))
         #expect(Timestamp.distantPast.rfc3339.hasPrefix("-"))
+    }
+
+    @Test("Whole microseconds of a duration saturate and are rounded towards zero")
+    func wholeMicroseconds() {
         #expect(Duration.seconds(Int64.min).wholeMicroseconds == .min)
         #expect(Duration.nanoseconds(1999).wholeMicroseconds == 1)
         #expect(Duration.nanoseconds(-1999).wholeMicroseconds == -1)

@@ -39,8 +39,9 @@ struct ValueTests {
         #expect(ContentHash(of: bytes("abc")).description == "ba7816bf-8f01-cfea-4141-40de5dae2223")
     }
 
-    @Test func storedNumbers() {
-        // These values are stored in databases: a change requires a migration.
+    @Test("Numbers and names that databases store stay as they are")
+    func storedNumbers() {
+        // A change requires a migration.
         #expect(
             WidgetFamily.allCases.map(\.rawValue) == Array(0...6)
                 && WidgetFamily.allCases.map(\.name) == [
@@ -58,6 +59,10 @@ struct ValueTests {
             ])
         #expect(KindSharing.allCases.map { "\($0.rawValue) \($0.name)" } == ["0 perUser", "1 shared"])
         #expect(KindVariation.all.rawValue == 7)
+    }
+
+    @Test("Values are found by their exact names")
+    func names() {
         for family in WidgetFamily.allCases { #expect(WidgetFamily(name: family.name) == family) }
         for reason in ReloadReason.allCases { #expect(ReloadReason(name: reason.name) == reason) }
         for sharing in KindSharing.allCases { #expect(KindSharing(name: sharing.name) == sharing) }
@@ -173,6 +178,10 @@ struct ValueTests {
             #expect(Text.identifierProblem(text) != nil, "\(text.debugDescription)")
         }
         #expect(Text.identifierProblem("\u{A0}") == nil)
+    }
+
+    @Test("Text is quoted or put on one line with escapes, up to a maximum")
+    func quotedText() {
         #expect(Text.quoted("a\"\\\n\u{0}é") == #""a\"\\\u{a}\u{0}é""#)
         #expect(Text.quoted(String(repeating: "x", count: 100)).count == 67)
         #expect(Text.quoted(String(repeating: "x", count: 100), maximum: .max).count == 102)

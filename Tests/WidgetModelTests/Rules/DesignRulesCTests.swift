@@ -292,20 +292,19 @@ struct DesignPartHTests {
 
     @Test("Lints are counted and never refused: gaps under 5 min, a single entry with atEnd, a full hour")
     func lints() {
-        func lints(_ policy: ReloadPolicy, _ seconds: [Int]) -> TimelineLints {
-            TimelineLints(policy: policy, dates: seconds.map { now + .seconds($0) })
+        let examples: [(policy: ReloadPolicy, seconds: [Int], lints: TimelineLints)] = [
+            (.atEnd, [0], .singleEntryAtEnd), (.never, [0], []), (.atEnd, [0, 300, 600], []),
+            (.atEnd, [0, 299], .shortGap),
+            // Equal dates do not count as a gap.
+            (.atEnd, [0, 0, 300, 300], []), (.atEnd, [0, 0, 1], .shortGap), (.after(now), [0], .roundHour),
+            (.after(now + .microseconds(1)), [0, 1], .shortGap), (.after(now), [0, 1], [.shortGap, .roundHour]),
+            (.after(Timestamp(microseconds: -3_600_000_000)), [0], .roundHour),
+            (.atEnd, [0, 1_800, 3_600], .roundHour),
+        ]
+        for (policy, seconds, lints) in examples {
+            let found = TimelineLints(policy: policy, dates: seconds.map { now + .seconds($0) })
+            #expect(found == lints, "\(policy), \(seconds)")
         }
-        #expect(lints(.atEnd, [0]) == .singleEntryAtEnd)
-        #expect(lints(.never, [0]) == [])
-        #expect(lints(.atEnd, [0, 300, 600]) == [])
-        #expect(lints(.atEnd, [0, 299]) == .shortGap)
-        #expect(lints(.atEnd, [0, 0, 300, 300]) == [], "equal dates do not count as a gap")
-        #expect(lints(.atEnd, [0, 0, 1]) == .shortGap)
-        #expect(lints(.after(now), [0]) == .roundHour)
-        #expect(lints(.after(now + .microseconds(1)), [0, 1]) == .shortGap)
-        #expect(lints(.after(now), [0, 1]) == [.shortGap, .roundHour])
-        #expect(lints(.after(Timestamp(microseconds: -3_600_000_000)), [0]) == .roundHour)
-        #expect(lints(.atEnd, [0, 1_800, 3_600]) == .roundHour)
     }
 }
 

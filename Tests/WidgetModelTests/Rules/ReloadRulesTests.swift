@@ -136,7 +136,10 @@ struct ReloadRulesTests {
         #expect(never.policyAt == .distantFuture)
         #expect(never.eligibleAt == now + .seconds(17_280))
         #expect(next(.after(.distantFuture), spent).policyAt == .distantFuture)
-        // A provider whose policy is always in the past causes no loop, even with neither spacing nor budget.
+    }
+
+    @Test("A provider whose policy is always in the past causes no loop, even with neither spacing nor budget")
+    func pastPolicy() {
         let free = ReloadRules.test(spacing: .zero, developerMode: true)
         #expect(free.due(.atEnd, lastEntry: now - .days(1), renderedAt: now) == now + .seconds(1))
         #expect(ReloadRules(minimumSpacing: .seconds(-5)).spaced(after: now) == now)
