@@ -48,7 +48,7 @@ struct PartitionTrackerTests {
         #expect(tracker.all.isEmpty)
     }
 
-    @Test("The end of the log moves the position behind offsets without messages, once a hole was read again")
+    @Test("The end of the log moves the position behind offsets without messages")
     func ends() {
         var tracker = running(at: .at(10))
         #expect(tracker.acceptEnd(10, at: 0) == .deliver)
@@ -59,7 +59,12 @@ struct PartitionTrackerTests {
         #expect(tracker[place]?.next == 12 && tracker[place]?.isAtEnd == true)
         #expect(tracker.acceptEnd(11, at: 0) == .stale)
         #expect(tracker.accept(offset: 11, at: 0) == .stale)
+    }
 
+    @Test("Behind a moved position the end of the log counts once a hole was read again")
+    func endAfterMove() {
+        var tracker = running(at: .at(10))
+        #expect(tracker.acceptEnd(10, at: 0) == .deliver)
         tracker.move(place, to: .at(20))
         #expect(tracker[place]?.isAtEnd == false)
         #expect(tracker.acceptEnd(25, at: 0) == .verify(from: 20))
