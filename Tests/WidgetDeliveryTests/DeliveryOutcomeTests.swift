@@ -69,17 +69,25 @@ struct DeliveryOutcomeTests {
         #expect(!later.forgets && later.retryAt == Self.now + .seconds(2))
     }
 
-    @Test("A route's rest grows with each failure after a rest; results of earlier requests neither prolong nor end it")
-    func routes() {
-        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
-        func failed(at time: Timestamp, retryAfter: Duration? = nil) -> Timestamp {
-            routes.failed("r", at: time, retryAfter: retryAfter).until
-        }
+    private let routes = RouteBackoff(
+        backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
+
+    private func failed(at time: Timestamp, retryAfter: Duration? = nil) -> Timestamp {
+        routes.failed("r", at: time, retryAfter: retryAfter).until
+    }
+
+    @Test("Results of earlier requests neither prolong nor end a route's rest, and other routes do not rest")
+    func earlierResults() {
         #expect(failed(at: Self.now) == Self.now + .seconds(1))
         #expect(failed(at: Self.now) == Self.now + .seconds(1))
         routes.succeeded("r", at: Self.now)
         #expect(routes.admit("r", at: Self.now) == Self.now + .seconds(1))
         #expect(routes.admit("other", at: Self.now) == nil)
+    }
+
+    @Test("A route's rest grows with each failure after a rest, and a success after it ends it")
+    func routeRest() {
+        _ = failed(at: Self.now)
         let next = Self.now + .seconds(1)
         #expect(routes.admit("r", at: next) == nil)
         #expect(failed(at: next) == next + .seconds(2))
@@ -91,7 +99,6 @@ struct DeliveryOutcomeTests {
 
     @Test("The first failure of a route since its last success is told apart")
     func firstFailures() {
-        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         var time = Self.now
         for isFirst in [true, false, false] {
             #expect(routes.admit("r", at: time) == nil)
@@ -106,7 +113,6 @@ struct DeliveryOutcomeTests {
 
     @Test("A route rests for at most an hour, whatever the service requests")
     func longestRest() {
-        let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
         #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)).until == Self.now + .seconds(3_600))
     }
 
