@@ -62,7 +62,7 @@ struct SettingsTests {
         #expect(Set(SettingKey.knownNames).count == SettingKey.knownNames.count)
     }
 
-    @Test func laterSourcesOverrideEarlierOnes() throws {
+    private func loadAllSources() throws -> LoadedSettings {
         let file = """
             api: {host: file, port: 1}
             kafka.group: file
@@ -70,16 +70,24 @@ struct SettingsTests {
               lease: 40s
               concurrency: 7
             """
-        let loaded = try load(
+        return try load(
             flags: ["api.port": "3"], files: ["f.yaml": file], configurationFile: "f.yaml",
             environment: ["FRESHET_API_PORT": "2", "FRESHET_KAFKA_GROUP": "environment"])
-        let settings = loaded.settings
+    }
+
+    @Test func laterSourcesOverrideEarlierOnes() throws {
+        let settings = try loadAllSources().settings
         #expect(settings.api.port == 3)
         #expect(settings.kafka.group == "environment")
         #expect(settings.workers.lease == .seconds(40))
         #expect(settings.workers.concurrency == 7)
         #expect(settings.api.host == "file")
         #expect(settings.workers.graceTime == .seconds(20))
+    }
+
+    @Test("The place of each setting is known, except of defaults")
+    func places() throws {
+        let loaded = try loadAllSources()
         #expect(loaded.places["api.port"] == "the option for api.port")
         #expect(loaded.places["kafka.group"] == "FRESHET_KAFKA_GROUP")
         #expect(loaded.places["workers.lease"]?.hasSuffix("f.yaml:4:10") == true)
