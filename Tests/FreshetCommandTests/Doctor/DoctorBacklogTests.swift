@@ -25,21 +25,32 @@ struct DoctorBacklogTests {
         await findings(store, app: app) { try await $0.checkSweeps($1) }
     }
 
-    @Test("Sweeps that have not gone on for ten minutes are reported with app, kind, number, time and reason")
-    func sweeps() async throws {
+    private func reload(_ kind: RegisteredKind, _ matching: String?) -> EveryoneReload {
+        var reload = EveryoneReload(appID: kind.appID, kindID: kind.id)
+        reload.matching = matching
+        return reload
+    }
+
+    private let age = "UPDATE sweep SET created_at = now() - interval '2 hours'"
+
+    /// Records two sweeps of a kind.
+    private func withSweeps(_ body: (TestStore, RegisteredKind) async throws -> Void) async throws {
         try await withStore { store in
             let directory = try await store.directory()
             let app = try #require(directory.apps[TestKinds.app])
             let kind = try #require(directory.kind("Purchases", of: app))
-            func reload(_ matching: String?) -> EveryoneReload {
-                var reload = EveryoneReload(appID: kind.appID, kindID: kind.id)
-                reload.matching = matching
-                return reload
-            }
-            _ = try await store.pool.execute(.recordSweep([reload(#"{"a":"1"}"#), reload(#"{"a":"2"}"#)]))
+            let sweeps = [#"{"a":"1"}"#, #"{"a":"2"}"#].map { reload(kind, $0) }
+            _ = try await store.pool.execute(.recordSweep(sweeps))
+            try await body(store, kind)
+        }
+    }
+
+    @Test("Sweeps that have not gone on for ten minutes are reported with app, kind, number, time and reason")
+    func sweeps() async throws {
+        try await withSweeps { store, _ in
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             #expect(await sweeps(store).map(\.severity) == [.ok], "for less than ten minutes")
-            try await store.sql("UPDATE sweep SET created_at = now() - interval '2 hours'")
+            try await store.sql(age)
             let paused = try #require(await sweeps(store).first)
             #expect(paused.severity == .warning && paused.message.contains("the kind is paused"))
             for part in ["2 reloads", "Purchases", TestKinds.app, "2 h"] {
@@ -48,15 +59,26 @@ struct DoctorBacklogTests {
             #expect(paused.advice?.contains("freshet resume --app \(TestKinds.app) --kind Purchases") == true)
             #expect(await sweeps(store, app: TestKinds.otherApp).map(\.severity) == [.ok])
             #expect(await sweeps(store, app: TestKinds.app).count == 1)
+        }
+    }
 
-            _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
+    @Test("Waiting sweeps are reported with a paused app, failures, or without a reason")
+    func reasons() async throws {
+        try await withSweeps { store, _ in
+            try await store.sql(age)
             _ = try await store.store.pause(app: TestKinds.app)
             #expect(await sweeps(store).first?.message.contains("the app is paused") == true)
             _ = try await store.store.resume(app: TestKinds.app)
             #expect(await sweeps(store).first?.message.contains("nothing holds them up now") == true)
             try await store.sql("UPDATE sweep SET failed_at = now()")
             #expect(await sweeps(store).first?.message.contains("chunks fail") == true)
+        }
+    }
 
+    @Test("Sweeps without room are reported; one that goes on does not wait")
+    func withoutRoom() async throws {
+        try await withSweeps { store, kind in
+            try await store.sql(age)
             // The lists of another reload of everyone leave no room to it, and later ones no room to those with a match.
             let lists = WorkerConfiguration().maximumBulkLists
             func fill(_ generation: String) async throws {
@@ -69,8 +91,8 @@ struct DoctorBacklogTests {
             try await fill("NULL")
             let full = await sweeps(store)
             #expect(full.count == 1 && full.first?.message.contains("wait to be fetched") == true, "\(full)")
-            _ = try await store.pool.query(.bumpKinds([reload(nil)]))
-            try await store.sql("UPDATE sweep SET created_at = now() - interval '2 hours'")
+            _ = try await store.pool.query(.bumpKinds([reload(kind, nil)]))
+            try await store.sql(age)
             #expect(await sweeps(store).count { $0.message.contains("wait to be fetched") } == 1)
             try await fill("1")
             #expect(await sweeps(store).count { $0.message.contains("wait to be fetched") } == 2)
