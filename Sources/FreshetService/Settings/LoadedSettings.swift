@@ -126,7 +126,7 @@ package struct LoadedSettings: Sendable {
         } catch {
             report(
                 key: key.name, source: place, value: key.isSecret ? nil : text,
-                reason: key.isSecret ? "is not allowed" : (error as? ModelError)?.message ?? "\(error)",
+                reason: (error as? ModelError)?.message ?? (key.isSecret ? "is not allowed" : "\(error)"),
                 expectation: key.expectation)
         }
     }
