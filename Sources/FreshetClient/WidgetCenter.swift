@@ -134,8 +134,8 @@ public final class WidgetCenter: Service {
         return published
     }
 
-    /// Whether all events of a call may be under way besides others. A call with more events than the limit is admitted
-    /// when no others are under way.
+    /// Whether the limit has room for all events of a call. A call with more events than the limit is admitted when no
+    /// other events are under way.
     static func hasRoom(for count: Int, besides underWay: Int, limit: Int) -> Bool {
         underWay == 0 || underWay <= limit - count
     }

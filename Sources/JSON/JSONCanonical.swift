@@ -107,7 +107,7 @@ extension JSONReader {
 }
 
 extension [UInt8] {
-    /// Whether a string or key of canonical JSON contains U+0000, which PostgreSQL's `jsonb` cannot store.
+    /// Whether the bytes, which are canonical JSON, have a string or key with U+0000. PostgreSQL's `jsonb` cannot store it.
     package var hasEscapedNull: Bool {
         guard var index = firstIndex(of: UInt8(ascii: "\\")) else { return false }
         while index < endIndex {

@@ -134,10 +134,10 @@ extension Array {
 
 /// The devices of a leased list, by the way in which they are notified.
 struct DeliveryGroups: Sendable {
-    /// Those that have fetched the changes already.
+    /// Devices that have fetched the changes already.
     let fetched: [DueDevice]
     let pushes: [DueDevice]
-    /// Those with a webhook, by app, in the order of their ids, so that a retry has the same batches.
+    /// Devices with a webhook, by app, in the order of their ids, so that a retry has the same batches.
     let webhooks: [[DueDevice]]
 
     init(_ devices: [DueDevice]) {

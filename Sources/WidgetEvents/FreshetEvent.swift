@@ -108,7 +108,7 @@ package enum EventType: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether an event of the type takes effect at its time. A wrong time of any other event counts as none.
+    /// Whether the time of an event of the type matters. For other types, a time that cannot be read is ignored.
     var usesTime: Bool { topic == .widgets || topic == .donations }
 
     /// The type with this name, given as bytes.

@@ -21,7 +21,7 @@ package final class PostgresPool: Sendable {
         package var waits: Int
         /// Sum of their waiting times.
         package var waitingTime: Duration
-        /// Those that got no connection in time.
+        /// Number of these callers that got no connection in time.
         package var timeouts: Int
     }
 

@@ -165,7 +165,7 @@ struct RecordDecoder: Sendable {
         decoder = EventDecoder(maximumEventBytes: maximumEventBytes)
     }
 
-    /// Whether a topic may carry events of more than one app.
+    /// Whether the topic is allowed to carry events of several apps.
     func isShared(_ topic: String) -> Bool { topics[topic]?.apps?.count != 1 }
 
     /// The topic of this name; nil for one that ingest does not read.

@@ -137,7 +137,7 @@ struct ClaimRoom {
         }
     }
 
-    /// Whether no slot is free for some of the due work.
+    /// Whether some of the due work has no free slot.
     var isHeldBack: Bool { due.keys.contains { seats(for: $0, target(of: $0)) == 0 } }
 
     /// Whether due work with free slots stays behind because the claim is full.

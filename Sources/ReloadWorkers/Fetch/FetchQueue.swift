@@ -197,7 +197,7 @@ extension Collection<TimelineJob> {
     /// The longest time limit of their kinds' requests.
     var timeout: Duration { lazy.map(\.claim.kind.definition.timeout).max() ?? .zero }
 
-    /// Whether every timeline has failed several times, so that one of them may be crashing the provider.
+    /// Whether every timeline has failed several times. One of them may be crashing the provider.
     var areSuspicious: Bool { allSatisfy { $0.timeline.attempts >= 3 } }
 
     /// Body of a request for their timelines or snapshots.

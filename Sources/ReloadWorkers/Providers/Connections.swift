@@ -120,7 +120,8 @@ struct StreamResetFilter: ByteToMessageDecoder {
     private var latest: [UInt8] = []
 
     private var answered: Set<UInt32> = []
-    /// Whether the bytes have the form of frames. Otherwise the HTTP/2 handler is to find the error.
+    /// Whether all bytes so far have the form of HTTP/2 frames. Otherwise the filter passes them on, and the HTTP/2 handler
+    /// reports the error.
     private var areFrames = true
 
     /// - Parameter ping: content of the PING, which no other frame has by chance.

@@ -46,8 +46,8 @@ struct TimelineWriter: Sendable {
     /// Number of callers that wait for a statement that stores.
     var waiting: Int { stores.waiting + patientStores.waiting }
 
-    /// Writes the rows of jobs, in halves down to those whose data the database refuses, while their leases last. Each
-    /// caller retries alone, so that a statement that waits after an error holds nobody back.
+    /// Writes the rows of jobs. If the database refuses the data, it writes halves of them, down to the rows that are at
+    /// fault. Each caller retries by itself until its leases end, so that its pauses delay no other caller.
     private func write(
         _ jobs: [TimelineJob], _ committer: GroupCommitter<TimelineJob, WrittenTimeline?>
     ) async throws -> [Written] {

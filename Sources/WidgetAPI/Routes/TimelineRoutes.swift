@@ -137,7 +137,7 @@ extension Response {
 }
 
 extension Caller {
-    /// Whether reads are those of a device: with the app's own token they are of a backend or an operator.
+    /// Whether the caller is a device, which has a user's token. Backends and operators have the app's.
     fileprivate var isDevice: Bool { user != nil }
 }
 

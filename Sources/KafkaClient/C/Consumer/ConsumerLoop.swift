@@ -590,8 +590,8 @@ extension ConsumerLoop {
         }
     }
 
-    /// Whether an error in a message's place is to be reported: errors of a topic always, those of a partition once a
-    /// minute.
+    /// Whether to report an error that librdkafka returned in place of a message. Errors of a topic are always reported,
+    /// errors of a partition once a minute.
     private func isToReport(_ error: KafkaError) -> Bool {
         guard let topic = error.context.topic, let partition = error.context.partition,
             ![.topicAuthorizationFailed, .unknownTopicOrPartition].contains(error.code)

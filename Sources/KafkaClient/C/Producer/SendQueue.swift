@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Carries sends to the producer's thread and wakes it.
 final class ProducerMailbox: Sendable {
-    /// What was posted since the thread looked last, and the state of the producer.
+    /// Messages and questions posted since the thread's last turn, and the state of the producer.
     struct Contents: Sendable {
         var batches: [SendBatch] = []
         var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
