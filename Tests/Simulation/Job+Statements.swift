@@ -203,7 +203,10 @@ extension Job {
             lockRows(statement, held, &database)
         else { return nil }
         var listed: [(id: Int, row: TimelineRow)] = []
+        var stages: [(place: Int, stage: Stage)] = []
         for place in statement.rows {
+            var stage = Stage.done
+            defer { stages.append((place, stage)) }
             let item = rows[place]
             guard case .rescheduled(let end) = item.stage, let read = item.row, held.contains(item.list),
                 let row = database.tables.timelines[item.id]
@@ -214,7 +217,10 @@ extension Job {
             switch end {
             case .nothing where database.isOn(.nothingKeepsAppointment): continue
             case .fail(let retryAt):
-                guard row.revision == read.revision else { continue }
+                guard row.revision == read.revision else {
+                    if !database.isOn(.failureKeepsAppointment) { stage = .rescheduled(.nothing) }
+                    continue
+                }
                 new.state.retryAt = retryAt
                 new.attempts += 1
             case .nothing, .wait, .sleep:
@@ -243,6 +249,6 @@ extension Job {
             statement.transaction.writes.append(.timeline(item.id, new))
         }
         _ = database.appendLists(of: listed, &statement.transaction)
-        return statement.rows.map { ($0, .done) }
+        return stages
     }
 }

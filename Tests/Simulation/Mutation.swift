@@ -69,6 +69,8 @@ package enum Mutation: String, CaseIterable, Sendable {
     case tombstoneUnstored
     /// A discarded store does not check the appointment.
     case discardKeepsAppointment
+    /// A failure of a row that has changed does not check the appointment.
+    case failureKeepsAppointment
     /// A look through a reload of everyone does not note the generation that it knew, so that a statement which began
     /// before the reload appoints by an earlier one.
     case lookForgetsGeneration

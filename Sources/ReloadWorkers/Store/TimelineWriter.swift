@@ -190,8 +190,14 @@ struct TimelineWriter: Sendable {
         var isDue = false
         var deferrals: [ReloadRule: Int] = [:]
         var records: [TimelineDecidedEvent] = []
-        for (job, result) in zip(jobs, results) {
-            guard let row = try result.get() else { continue }
+        var changed: [TimelineJob] = []
+        for (var job, result) in zip(jobs, results) {
+            guard let row = try result.get() else {
+                guard job.retryAt != nil else { continue }
+                (job.failure, job.retryAt) = (nil, nil)
+                changed.append(job)
+                continue
+            }
             isDue = isDue || row.isDue
             let (decision, rule) = job.reschedule
             // Viewed since the decision.
@@ -204,6 +210,8 @@ struct TimelineWriter: Sendable {
         if !records.isEmpty { context.onDecisions?(records) }
         // Requested again since the claim: no need to wait for the poll.
         if isDue { context.signal.signal(.timelines) }
+        // A failure of rows that have changed does not count. Their lists may be their only ones, see `store(_:)`.
+        try await reschedule(changed)
     }
 
     /// Records the failures of a batch, and sets the times of the next attempts. The last good timelines and all requests

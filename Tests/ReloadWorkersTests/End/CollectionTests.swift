@@ -101,6 +101,24 @@ struct CollectionTests {
         }
     }
 
+    @Test("A fetch that fails after another worker has buried the timeline leaves it an appointment")
+    func failedAcrossTheTombstone() async throws {
+        try await withWorker { worker in
+            let id = try await worker.store.place([.test("w1")])[0]
+            _ = try await worker.claim()
+            try await worker.store.removeWidgets(showing: id)
+            // Only its first list is to find it: the removal's is gone.
+            try await worker.store.sql("DELETE FROM work WHERE lease IS NULL")
+            let row = try #require(try await worker.store.row(of: id))
+            _ = try await worker.store.pool.query(.buryOrphans([row]))
+            worker.provider.respond { _ in .status(500) }
+            try await worker.finish()
+            #expect(try await worker.store.unappointed() == 0)
+            try await worker.drain()
+            #expect(try await worker.store.timeline(id) == nil, "collected")
+        }
+    }
+
     @Test("A timeline whose tombstone fails stays, and its list is returned")
     func withoutTombstone() async throws {
         try await withWorker {

@@ -50,6 +50,7 @@ struct SimulationTests {
         (.tombstoneOfContent, 153),
         (.tombstoneUnstored, 40453),
         (.discardKeepsAppointment, 2123),
+        (.failureKeepsAppointment, 2_497_326),
         (.lookForgetsGeneration, 1_471_913),
     ]
 
