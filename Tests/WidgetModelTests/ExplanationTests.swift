@@ -287,6 +287,9 @@ struct ExplanationTests {
         let none = Self.explain { $0.ledger = Self.spent(60, of: 50) }
         #expect(none.tokensLeft == 0)
         #expect(none.nextTokenAt == none.eligible.time && none.eligible.rule == .budget)
+
+        let lifted = Self.explain(rules: Self.rules(developerMode: true)) { $0.ledger = Self.spent(60, of: 50) }
+        #expect(lifted.rules.developerMode && lifted.eligible.time == Self.now)
     }
 
     @Test("The next token's time is the first with more tokens")
