@@ -50,8 +50,9 @@ struct ProviderResponseTests {
         }
     }
 
-    @Test func canonicalContent() throws {
-        let response = try parse(
+    /// An element in which order, spacing, numbers, times and unknown members are not canonical.
+    private func uncanonical() throws -> ProviderResponse {
+        try parse(
             wrapped(
                 element(
                     #"""
@@ -64,6 +65,10 @@ struct ProviderResponseTests {
                       {"content":0,"date":"2020-06-22T09:00:00Z","relevance":null}
                     ], "policy":{"after":"2020-06-22T23:00:00+01:00","x":1}
                     """#)))
+    }
+
+    @Test func canonicalContent() throws {
+        let response = try uncanonical()
         let timeline = try #require(accepted(response))
         #expect(
             String(decoding: timeline.content, as: UTF8.self)
@@ -72,17 +77,26 @@ struct ProviderResponseTests {
                 + #"{"content":"second","date":"2020-06-22T10:00:00Z","relevance":{"duration":1800,"score":52.6}},"#
                 + #"{"content":{"dark":null,"light":{"a":[],"b":1}},"date":"2020-06-22T10:00:00.5Z","url":"x:A"}],"#
                 + #""policy":{"after":"2020-06-22T22:00:00Z"}}"#)
-        #expect(timeline.policy == .after(time("2020-06-22T22:00:00Z")))
-        #expect(timeline.entryCount == 4)
-        #expect(timeline.firstEntryDate == time("2020-06-22T09:00:00Z"))
-        #expect(timeline.lastEntryDate == time("2020-06-22T10:00:00.5Z"))
-        // Hash of the visible content: everything except the policy.
-        let entriesEnd = timeline.content.count - #"],"policy":{"after":"2020-06-22T22:00:00Z"}}"#.utf8.count
-        #expect(timeline.hash == ContentHash(of: timeline.content[..<entriesEnd]))
         let stored = try JSONValue.parse(timeline.content)
         #expect(stored.canonicalBytes == timeline.content, "canonical as a whole")
         #expect(try Timeline(stored: timeline.content).entries.count == 4)
         #expect(response.foreignCount == 0 && response.unreadable.isEmpty)
+    }
+
+    @Test("An accepted timeline states its policy, the number of its entries and their first and last dates")
+    func statements() throws {
+        let timeline = try #require(accepted(try uncanonical()))
+        #expect(timeline.policy == .after(time("2020-06-22T22:00:00Z")))
+        #expect(timeline.entryCount == 4)
+        #expect(timeline.firstEntryDate == time("2020-06-22T09:00:00Z"))
+        #expect(timeline.lastEntryDate == time("2020-06-22T10:00:00.5Z"))
+    }
+
+    @Test("The hash is that of the visible content: everything except the policy")
+    func visibleHash() throws {
+        let timeline = try #require(accepted(try uncanonical()))
+        let entriesEnd = timeline.content.count - #"],"policy":{"after":"2020-06-22T22:00:00Z"}}"#.utf8.count
+        #expect(timeline.hash == ContentHash(of: timeline.content[..<entriesEnd]))
     }
 
     @Test func outcomesInTheOrderOfTheRequest() throws {

@@ -39,13 +39,25 @@ struct BudgetLedgerTests {
         #expect(BudgetLedger.pace(of: .min) == .days(1))
     }
 
-    @Test("A day with eight tokens")
-    func story() {
+    /// A ledger whose tokens were all spent at the start.
+    private func spentAtStart() -> BudgetLedger {
         var ledger = BudgetLedger()
-        #expect(ledger.tokens(of: 8, at: start) == 4, "three burst tokens and the first paced one")
+        for _ in 0..<4 { ledger.spend(of: 8, at: start) }
+        return ledger
+    }
+
+    @Test("A day of eight tokens starts with three burst tokens and the first paced one")
+    func startOfDay() {
+        var ledger = BudgetLedger()
+        #expect(ledger.tokens(of: 8, at: start) == 4)
         #expect((0..<4).map { _ in ledger.spend(of: 8, at: start) } == [.paced, .token, .token, .token])
         #expect(ledger.tokens(of: 8, at: start) == 0)
         #expect(ledger.available(of: 8, from: start) == start + .seconds(17_280))
+    }
+
+    @Test("Each fifth of a day of eight tokens gives a paced token; spent ones return after a day")
+    func restOfDay() {
+        var ledger = spentAtStart()
         for share in 1...4 {
             let time = start + .seconds(17_280 * share)
             #expect(ledger.tokens(of: 8, at: time - .microseconds(1)) == 0)
