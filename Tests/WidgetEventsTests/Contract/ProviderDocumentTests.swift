@@ -51,18 +51,7 @@ struct ProviderDocumentTests {
                 written = Self.withoutIDs(try JSONValue.parse(ProviderEndpoint.encode(placeholders: items, kind: kind)))
                 #expect(written == Self.withoutIDs(value))
             } else {
-                let items = try requests.map { request in
-                    let environment = request["environment"]
-                    return (
-                        id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
-                        identity: TimelineIdentity(
-                            app: "a", kind: try #require(request["kind"]?.stringValue),
-                            family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
-                            configuration: try WidgetConfiguration(request["configuration"] ?? .null),
-                            locale: environment?["locale"]?.stringValue,
-                            timeZone: environment?["timeZone"]?.stringValue, user: request["user"]?.stringValue)
-                    )
-                }
+                let items = try requests.map(requestedTimeline)
                 #expect(try JSONValue.parse(ProviderEndpoint.encode(timelines: items)) == value)
             }
         }

@@ -86,18 +86,7 @@ struct SchemaTests {
         let schema = try schema("provider/timelines.request.schema.json")
         for example in try examples(schema) {
             #expect(SchemaCheck.problems(of: example, by: schema) == [])
-            let items = try #require(example["requests"]?.arrayValue).map { request in
-                let environment = request["environment"]
-                return (
-                    id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
-                    identity: TimelineIdentity(
-                        app: "a", kind: try #require(request["kind"]?.stringValue),
-                        family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
-                        configuration: try WidgetConfiguration(request["configuration"] ?? .null),
-                        locale: environment?["locale"]?.stringValue, timeZone: environment?["timeZone"]?.stringValue,
-                        user: request["user"]?.stringValue)
-                )
-            }
+            let items = try #require(example["requests"]?.arrayValue).map(requestedTimeline)
             let body = ProviderEndpoint.encode(timelines: items)
             #expect(try JSONValue.parse(body) == example)
         }
@@ -194,4 +183,18 @@ struct SchemaTests {
         if let entry = object["entry"] { object["entry"] = without(key, entry) }
         return .object(object)
     }
+}
+
+/// The timeline that an element of a documented request asks for.
+func requestedTimeline(_ request: JSONValue) throws -> (id: TimelineID, identity: TimelineIdentity) {
+    let environment = request["environment"]
+    return (
+        id: try #require(TimelineID(request["id"]?.stringValue ?? "")),
+        identity: TimelineIdentity(
+            app: "a", kind: try #require(request["kind"]?.stringValue),
+            family: WidgetFamily(name: request["family"]?.stringValue ?? ""),
+            configuration: try WidgetConfiguration(request["configuration"] ?? .null),
+            locale: environment?["locale"]?.stringValue, timeZone: environment?["timeZone"]?.stringValue,
+            user: request["user"]?.stringValue)
+    )
 }
