@@ -15,13 +15,24 @@ struct ReadExplanationTests {
         try await store.pool.query(.readExplanation(app: app, widget: widget)).first
     }
 
-    @Test("Every column is read into its property")
-    func columns() async throws {
+    private static func minute(_ minute: Int) -> Timestamp? { Timestamp(rfc3339: "2026-06-22T10:0\(minute):00Z") }
+
+    /// The ledger that the budget of ``withEveryColumn(_:)`` stores.
+    private static let ledger: BudgetLedger = {
+        var ledger = BudgetLedger()
+        ledger.spend(of: 8, at: Timestamp(microseconds: 1_782_122_400_000_000))
+        return ledger
+    }()
+
+    /// A widget whose rows have another value in every column.
+    private func withEveryColumn(
+        _ body: (_ widget: WidgetExplanation, _ timeline: WidgetExplanation.Timeline, _ id: TimelineID) throws -> Void
+    ) async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1")])[0]
-            var ledger = BudgetLedger()
-            ledger.spend(of: 8, at: Timestamp(microseconds: 1_782_122_400_000_000))
-            let budget = try #require(ledger.stored).map { String($0, radix: 16) }.map { $0.count == 1 ? "0" + $0 : $0 }
+            let budget = try #require(Self.ledger.stored).map { String($0, radix: 16) }.map {
+                $0.count == 1 ? "0" + $0 : $0
+            }
             try await store.sql(
                 """
                 UPDATE app SET paused_at = '2026-06-22T01:00:00Z' WHERE name = '\(TestKinds.app)';
@@ -41,37 +52,68 @@ struct ReadExplanationTests {
                 UPDATE work SET due_at = '2026-06-22T10:00:00Z', ready_at = now() + interval '30 min', lease = 77;
                 """)
             let widget = try #require(try await read("w1", store))
+            try body(widget, try #require(widget.timeline), id)
+        }
+    }
+
+    @Test("Every column of a widget is read into its property")
+    func widgetColumns() async throws {
+        try await withEveryColumn { widget, _, id in
             #expect(widget.widget == "w1" && widget.app == TestKinds.app && widget.kind == "Purchases")
             #expect(widget.user == "u1" && widget.device == "d1" && widget.family == .systemSmall)
             #expect(widget.timelineID == id && !widget.isDeveloperMode)
-            let timeline = try #require(widget.timeline)
+            #expect(widget.explanation?.status == .fetching)
+        }
+    }
+
+    @Test("Every column of a timeline is read into its property")
+    func timelineColumns() async throws {
+        try await withEveryColumn { _, timeline, _ in
             let facts = timeline.facts
-            func minute(_ minute: Int) -> Timestamp? { Timestamp(rfc3339: "2026-06-22T10:0\(minute):00Z") }
-            let state = facts.timeline
-            #expect(state.requested == 9 && state.rendered == 8 && state.freeRequested == 6)
-            #expect(state.forcedRequested == 5 && state.generation == 18 && state.isAsleep && !state.isOrphaned)
+            let (retryAt, eligibleAt, freeAt, policyAt) = (
+                try #require(Self.minute(1)), try #require(Self.minute(2)), try #require(Self.minute(3)),
+                try #require(Self.minute(4))
+            )
+            #expect(
+                facts.timeline
+                    == TimelineState(
+                        requested: 9, rendered: 8, freeRequested: 6, forcedRequested: 5, generation: 18,
+                        eligibleAt: eligibleAt, freeAt: freeAt, retryAt: retryAt, policyAt: policyAt, isAsleep: true,
+                        isOrphaned: false))
             #expect(facts.kind == KindGenerations(current: 20, free: 19, forced: 3, cancelled: 7))
-            #expect(facts.targetedPending == 1 && facts.everyonePending == 2 && facts.pending == 3)
-            #expect(facts.lease?.token == 77 && widget.explanation?.status == .fetching)
             let times: [Timestamp?] = [
-                facts.listedAt, state.retryAt, state.eligibleAt, state.freeAt, state.policyAt, facts.renderedAt,
-                facts.requestedAt, facts.decidedAt, timeline.content?.storedAt,
+                facts.listedAt, facts.renderedAt, facts.requestedAt, facts.decidedAt, timeline.content?.storedAt,
             ]
-            #expect(times == (0...8).map(minute))
-            #expect(facts.appPausedAt == Timestamp(rfc3339: "2026-06-22T01:00:00Z"))
-            #expect(facts.kindPausedAt == Timestamp(rfc3339: "2026-06-22T03:00:00Z"))
+            #expect(times == [0, 5, 6, 7, 8].map(Self.minute))
+            #expect(
+                [facts.appPausedAt, facts.kindPausedAt]
+                    == ["2026-06-22T01:00:00Z", "2026-06-22T03:00:00Z"].map { Timestamp(rfc3339: $0) })
             #expect(facts.decision == .reloaded && facts.rule == .token && facts.fetchTime == .milliseconds(123))
             #expect(facts.attempts == 3 && facts.lane == .push && !facts.isRetired && facts.isStored)
-            #expect(facts.ledger == ledger)
+            #expect(facts.lease?.token == 77 && facts.ledger == Self.ledger)
             #expect(timeline.content?.revision == 70 && timeline.content?.bytes == 8)
+        }
+    }
+
+    @Test("Requests of a person and of everyone are pending together")
+    func pending() async throws {
+        try await withEveryColumn { _, timeline, _ in
+            let facts = timeline.facts
+            #expect(facts.targetedPending == 1 && facts.everyonePending == 2 && facts.pending == 3)
+        }
+    }
+
+    @Test("The causes of the last request, decision and reload of everyone are read")
+    func causes() async throws {
+        try await withEveryColumn { _, timeline, _ in
             #expect(
                 timeline.causes == [
                     ExplainedCause(
                         role: .request, position: EventPosition(topic: 2, partition: 31, offset: 32), reason: .placed,
-                        appliedAt: minute(6)),
+                        appliedAt: Self.minute(6)),
                     ExplainedCause(
                         role: .decision, position: EventPosition(topic: 0, partition: 41, offset: 42), reason: .push,
-                        appliedAt: minute(7)),
+                        appliedAt: Self.minute(7)),
                     ExplainedCause(
                         role: .kind, position: EventPosition(topic: 0, partition: 21, offset: 22), reason: .push,
                         appliedAt: Timestamp(rfc3339: "2026-06-22T04:00:00Z")),

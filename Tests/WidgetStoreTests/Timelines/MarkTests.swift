@@ -187,16 +187,22 @@ struct MarkTests {
         }
     }
 
+    /// Places three timelines of two kinds, of which the second is eligible in an hour.
+    private func placeThree(_ store: TestStore) async throws -> [TimelineID] {
+        let ids = try await store.place([
+            .test("w1"), .test("w2", configuration: #"{"n":2}"#), .test("w3", kind: "DueDate"),
+        ])
+        try await store.settle()
+        try await store.sql(
+            "UPDATE timeline SET eligible_at = now() + interval '1 hour' WHERE identity = '\(ids[1])'")
+        return ids
+    }
+
     @Test("Handed-over lists are leased to this process with their rows")
     func handOver() async throws {
         try await withStore { store in
-            let ids = try await store.place([
-                .test("w1"), .test("w2", configuration: #"{"n":2}"#), .test("w3", kind: "DueDate"),
-            ])
-            try await store.settle()
-            // One timeline has to wait: it is not handed over.
-            try await store.sql(
-                "UPDATE timeline SET eligible_at = now() + interval '1 hour' WHERE identity = '\(ids[1])'")
+            // The second timeline has to wait: it is not handed over.
+            let ids = try await placeThree(store)
             let kind = try await store.kind()
             var input = MarkInput()
             input.marks = [try await store.mark(.user, "u1")]
@@ -220,13 +226,8 @@ struct MarkTests {
     @Test("Reports name every marked timeline and no list")
     func reports() async throws {
         try await withStore { store in
-            let ids = try await store.place([
-                .test("w1"), .test("w2", configuration: #"{"n":2}"#), .test("w3", kind: "DueDate"),
-            ])
-            try await store.settle()
-            // A timeline that has to wait is reported, too.
-            try await store.sql(
-                "UPDATE timeline SET eligible_at = now() + interval '1 hour' WHERE identity = '\(ids[1])'")
+            // The second timeline, which has to wait, is reported, too.
+            let ids = try await placeThree(store)
             var input = MarkInput()
             input.marks = [try await store.mark(.user, "u1")]
             let reported = try await store.pool.query(.markTimelines(input, limit: 100, reports: true))
