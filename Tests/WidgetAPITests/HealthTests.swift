@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import JSON
-import Synchronization
 import TestSupport
 import Testing
 import WidgetModel
@@ -31,37 +30,35 @@ struct HealthTests {
         }
     }
 
-    @Test("Readiness checks run once for many probes, and their result is reused for a while")
-    func coalescing() async {
-        let runs = Mutex(0)
-        let readiness = Readiness(
+    private func readiness(counting runs: Tally, freshness: Duration) -> Readiness {
+        Readiness(
             checks: [
                 ReadinessCheck(name: "counted") {
-                    runs.withLock { $0 += 1 }
+                    runs.add()
                     return nil
                 }
-            ], freshness: .seconds(600))
+            ], freshness: freshness)
+    }
+
+    @Test("Readiness checks run once for many probes, and their result is reused for a while")
+    func coalescing() async {
+        let runs = Tally()
+        let readiness = readiness(counting: runs, freshness: .seconds(600))
         let reports = await withTaskGroup(of: Readiness.Report.self) { group in
             for _ in 0..<50 { group.addTask { await readiness.report() } }
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(reports.count == 50 && reports.allSatisfy { $0.map(\.missing) == [nil] })
-        #expect(runs.withLock { $0 } == 1)
+        #expect(runs.count == 1)
     }
 
     @Test("A stale readiness report is renewed")
     func freshness() async {
-        let runs = Mutex(0)
-        let readiness = Readiness(
-            checks: [
-                ReadinessCheck(name: "counted") {
-                    runs.withLock { $0 += 1 }
-                    return nil
-                }
-            ], freshness: .zero)
+        let runs = Tally()
+        let readiness = readiness(counting: runs, freshness: .zero)
         _ = await readiness.report()
         _ = await readiness.report()
-        #expect(runs.withLock { $0 } == 2)
+        #expect(runs.count == 2)
     }
 
     @Test("A readiness check without an answer counts as missing after its time limit")
