@@ -39,8 +39,10 @@ struct FetchTests {
         try #require(try await delivery.store.pool.query(.listRegistrations(app: TestKinds.app, user: "u1")).first)
     }
 
-    @Test("A fetch is recorded with its latency since the change and since the push")
-    func latencies() async throws {
+    private static let hour = FreshnessObjectives(general: .seconds(3_600))
+
+    /// A fetch of one of two changed widgets, 2,500 s after the change and 1,500 s after the push.
+    private func withLateFetch(_ body: (DeliveryHarness) async throws -> Void) async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1"), .test("w2", kind: "DueDate")])
             try await delivery.register()
@@ -52,9 +54,15 @@ struct FetchTests {
                     first_sent_at = now() - interval '1500 seconds',
                     stale_since = ARRAY(SELECT now() - interval '2500 seconds' FROM unnest(stale_since))
                 """)
-            let objectives = FreshnessObjectives(general: .seconds(3_600))
-            #expect(try await delivery.record("w1", objectives: objectives).isEmpty)
-            let totals = try await totals(delivery, objectives: objectives)
+            #expect(try await delivery.record("w1", objectives: Self.hour).isEmpty)
+            try await body(delivery)
+        }
+    }
+
+    @Test("A fetch is counted for its kind with its latency since the change and since the push")
+    func latencies() async throws {
+        try await withLateFetch { delivery in
+            let totals = try await totals(delivery, objectives: Self.hour)
             #expect(totals.map(\.changes).reduce(0, +) == 2)
             let fetched = try #require(totals.first { $0.fetched == 1 })
             #expect(fetched.late == 0 && fetched.missed == 0)
@@ -66,6 +74,12 @@ struct FetchTests {
             #expect(try #require(sincePush) > .seconds(1_048) && #require(sincePush) < .seconds(2_098))
             let other = try #require(totals.first { $0.fetched == 0 })
             #expect(other.notFetched == 1)
+        }
+    }
+
+    @Test("A fetch answers the device's push, and the device has its latency since the push by kind")
+    func deviceLatency() async throws {
+        try await withLateFetch { delivery in
             let device = try await registration(delivery)
             #expect(device.pushes == 1 && device.answeredPushes == 1)
             #expect(try #require(device.pushLatency(0.99)) >= .seconds(1_500))
