@@ -34,17 +34,21 @@ struct RoundTripTests {
                 guard case .batch(let next) = event else { continue }
                 for index in 0..<next.count {
                     let message = messages[seen]
-                    #expect(next.topicPartition(index) == TopicPartition(topic: topic, partition: 1))
+                    let place = next.topicPartition(index)
+                    let read = KafkaMessage(
+                        topic: place.topic, partition: place.partition,
+                        key: next.key(index).map { Array(next.bytes[$0]) },
+                        value: next.value(index).map { Array(next.bytes[$0]) }, headers: next.headerValues(index),
+                        // A message without a time gets that of sending.
+                        timestampMilliseconds: message.timestampMilliseconds == nil
+                            ? nil : next.records[index].timestampMilliseconds)
+                    #expect(read == message)
                     #expect(next.records[index].offset == Int64(seen))
-                    #expect(next.key(index).map { Array(next.bytes[$0]) } == message.key)
-                    #expect(next.value(index).map { Array(next.bytes[$0]) } == message.value)
-                    #expect(next.headerValues(index) == message.headers)
-                    if let timestamp = message.timestampMilliseconds {
-                        #expect(next.records[index].timestampMilliseconds == timestamp)
-                        #expect(next.header(index, named: "ce_type").map { Array(next.bytes[$0]) } == Array("b".utf8))
-                        #expect(next.header(index, named: "none") == nil)
-                        #expect(next.header(index, named: "other") == nil)
+                    let named = ["ce_type", "none", "other"].map { name in
+                        next.header(index, named: name).map { String(decoding: next.bytes[$0], as: UTF8.self) }
                     }
+                    // The last of several headers of a name counts.
+                    #expect(named == [message.headers.isEmpty ? nil : "b", nil, nil])
                     seen += 1
                 }
                 batch = next
@@ -69,7 +73,6 @@ struct RoundTripTests {
                 #expect(results.allSatisfy { (try? $0.get()) != nil })
             }
             let messages = try await consumer.read(count)
-            #expect(messages.count == count)
             for partition in 0..<4 {
                 let own = messages.filter { $0.place.partition == Int32(partition) }
                 #expect(own.map(\.offset) == (0..<Int64(count / 4)).map { $0 })
@@ -79,9 +82,8 @@ struct RoundTripTests {
             #expect(counters.messages == count)
             #expect(counters.batches < count / 10)
             #expect(counters.gaps == 0)
-            let lag = try #require(await consumer.lag())
-            #expect(lag.count == 4)
-            #expect(lag.values.allSatisfy { $0 == 0 })
+            let places = (0..<4).map { TopicPartition(topic: topic, partition: $0) }
+            #expect(await consumer.lag() == Dictionary(uniqueKeysWithValues: places.map { ($0, 0) }))
 
             await producer.shutdown()
             await consumer.shutdown()
