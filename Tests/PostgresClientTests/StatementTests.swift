@@ -51,16 +51,26 @@ struct StatementTests {
         }
     }
 
-    @Test func aViolatedConstraintIsNamedWithoutTheValues() async throws {
+    private func withViolatedConstraint(_ body: (PostgresError) -> Void) async throws {
         try await withDatabase(template: items) { database in
-            let error = try #require(
-                await postgresError { try await database.pool.execute(InsertItems(items: [(7, "bad")])) })
+            body(
+                try #require(await postgresError { try await database.pool.execute(InsertItems(items: [(7, "bad")])) }))
+        }
+    }
+
+    @Test func aViolatedConstraintIsNamed() async throws {
+        try await withViolatedConstraint { error in
             #expect(error.kind == .server)
             #expect(error.sqlState == "23514")
             #expect(error.constraint == "item_name_check")
             #expect(error.statement == "InsertItems")
             #expect(!error.isRetriable)
             #expect(!error.commitOutcomeUnknown)
+        }
+    }
+
+    @Test func theDescriptionOfAViolatedConstraintHasItsNameWithoutTheValues() async throws {
+        try await withViolatedConstraint { error in
             #expect(error.detail?.contains("bad") == true)
             #expect(!error.description.contains("bad"))
             #expect(error.description.contains("item_name_check"))
