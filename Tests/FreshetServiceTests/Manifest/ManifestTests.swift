@@ -38,32 +38,19 @@ struct ManifestTests {
                     freshnessObjective: 45s
                 """,
             file: "kinds.yaml", environment: [:])
-        let app = try #require(manifest.first)
-        #expect(manifest.count == 1)
-        #expect(app.definition.name == "com.example.bank")
-        #expect(app.definition.developerMode)
-        #expect(app.signingSecret == nil)
-        let kind = try #require(app.definition.kinds.first)
-        #expect(app.definition.kinds.count == 1)
-        #expect(kind.name == "RecentPurchases")
-        #expect(kind.displayName == "Recent purchases")
-        #expect(kind.description == "What you bought last.")
-        #expect(kind.families == [.systemSmall, .systemMedium])
-        #expect(kind.sharing == .shared)
-        #expect(kind.variesBy == [.family, .timeZone])
-        #expect(kind.providerURL == "http://other.example.com:9000")
-        #expect(kind.maxBatch == 50)
-        #expect(kind.timeout == .milliseconds(250))
-        #expect(kind.minimumSpacing == .seconds(60))
-        #expect(kind.dailyBudget == DailyBudget(minimum: 4, maximum: 40))
-        #expect(kind.volatileFields == ["/generatedAt", "/a~1b/0"])
-        #expect(kind.accentColor == "AccentGreen")
-        #expect(kind.backgroundColor == "WidgetBackground")
-        #expect(kind.dormantAfter == .seconds(7 * 86_400))
-        #expect(kind.freshnessObjective == .seconds(45))
+        let kind = KindDefinition(
+            name: "RecentPurchases", displayName: "Recent purchases", description: "What you bought last.",
+            families: [.systemSmall, .systemMedium], sharing: .shared, variesBy: [.family, .timeZone],
+            providerURL: "http://other.example.com:9000", maxBatch: 50, timeout: .milliseconds(250),
+            minimumSpacing: .seconds(60), dailyBudget: DailyBudget(minimum: 4, maximum: 40),
+            placeholder: try JSONValue.parse(#"{"card":"Acme","amounts":[1,2.5,-3e2],"paid":true,"note":null}"#),
+            volatileFields: ["/generatedAt", "/a~1b/0"], accentColor: "AccentGreen",
+            backgroundColor: "WidgetBackground", dormantAfter: .seconds(7 * 86_400), freshnessObjective: .seconds(45))
+        #expect(
+            manifest.map(\.definition)
+                == [AppDefinition(name: "com.example.bank", developerMode: true, kinds: [kind])])
+        #expect(manifest.allSatisfy { $0.signingSecret == nil })
         #expect(KindDefinition.validate(kind.json()) == (kind, []))
-        let placeholder = try JSONValue.parse(#"{"card":"Acme","amounts":[1,2.5,-3e2],"paid":true,"note":null}"#)
-        #expect(kind.placeholder == placeholder)
     }
 
     @Test func leavesDefaultsToTheModel() throws {
@@ -75,21 +62,14 @@ struct ManifestTests {
                   - {name: DueDate, placeholder: {}}
                 """,
             file: "kinds.yaml", environment: [:])
-        let app = try #require(manifest.first?.definition)
-        let kind = try #require(app.kinds.first)
-        #expect(!app.developerMode)
-        #expect(kind.displayName == "DueDate")
-        #expect(kind.description.isEmpty)
-        #expect(kind.families == WidgetFamily.allCases)
-        #expect(kind.sharing == .perUser)
-        #expect(kind.variesBy == .all)
-        #expect(kind.providerURL == "https://widgets.example.com/bank")
-        #expect(kind.maxBatch == 100)
-        #expect(kind.timeout == .seconds(10))
-        #expect(kind.minimumSpacing == .seconds(300))
-        #expect(kind.dailyBudget == nil)
-        #expect(kind.volatileFields.isEmpty)
-        #expect(kind.dormantAfter == .seconds(14 * 86_400))
+        let kind = KindDefinition(
+            name: "DueDate", displayName: "DueDate", description: "", families: WidgetFamily.allCases,
+            sharing: .perUser, variesBy: .all, providerURL: "https://widgets.example.com/bank", maxBatch: 100,
+            timeout: .seconds(10), minimumSpacing: .seconds(300), dailyBudget: nil, placeholder: [:],
+            volatileFields: [], dormantAfter: .seconds(14 * 86_400))
+        #expect(
+            manifest.map(\.definition)
+                == [AppDefinition(name: "com.example.bank", developerMode: false, kinds: [kind])])
     }
 
     @Test func everyDocumentIsAnApp() throws {
