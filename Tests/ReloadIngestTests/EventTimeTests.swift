@@ -112,28 +112,31 @@ struct EventTimeTests {
         }
     }
 
-    @Test("A time that an earlier version stored a day ahead counts as none")
-    func storedAhead() async throws {
+    private func arranged(_ user: String, _ widgets: [String]) -> FreshetEvent {
+        .stackChanged(app: TestKinds.app, user: user, StackArrangement(device: "d1", name: "s", widgets: widgets))
+    }
+
+    private func shortcuts(_ shortcuts: [RelevantShortcut]) -> FreshetEvent {
+        .shortcutsReplaced(app: TestKinds.app, user: "u1", device: nil, shortcuts)
+    }
+
+    private func registered(_ user: String, _ device: String) -> FreshetEvent {
+        .deviceRegistered(app: TestKinds.app, user: user, device: device, channel: .webhook)
+    }
+
+    private func people(_ store: TestStore) async throws -> [String: PersonRecord] {
+        let app = try #require(try await store.directory().apps[TestKinds.app])
+        let stored = try await store.pool.withTransaction { connection in
+            try await connection.query(.readPeople(["u1", "u2"].map { PersonKey(appID: app.id, user: $0) }))
+        }
+        return try Dictionary(stored.map { ($0.user, try $0.record(app: TestKinds.app)) }) { $1 }
+    }
+
+    /// Widgets, devices, views, stacks and shortcuts of two people, all stored with times a day ahead.
+    private func withTimesAhead(_ body: (IngestHarness, IngestService) async throws -> Void) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             let store = ingest.store
-            let berlin = try WidgetEnvironment(locale: "de-DE", timeZone: "Europe/Berlin")
             let app = try #require(try await store.directory().apps[TestKinds.app])
-            let kind = try #require(try await store.directory().kind("Purchases", of: app))
-            func stack(_ widgets: [String]) -> StackArrangement {
-                StackArrangement(device: "d1", name: "s", widgets: widgets)
-            }
-            func arranged(_ user: String, _ widgets: [String]) -> FreshetEvent {
-                .stackChanged(app: TestKinds.app, user: user, stack(widgets))
-            }
-            func shortcuts(_ shortcuts: [RelevantShortcut]) -> FreshetEvent {
-                .shortcutsReplaced(app: TestKinds.app, user: "u1", device: nil, shortcuts)
-            }
-            func people() async throws -> [String: PersonRecord] {
-                let stored = try await store.pool.withTransaction { connection in
-                    try await connection.query(.readPeople(["u1", "u2"].map { PersonKey(appID: app.id, user: $0) }))
-                }
-                return try Dictionary(stored.map { ($0.user, try $0.record(app: TestKinds.app)) }) { $1 }
-            }
             let content = WidgetContent(app: TestKinds.app, kind: "Purchases", configuration: .empty)
             let ahead = Timestamp.now() + .seconds(86_400)
             let service = ingest.service()
@@ -141,11 +144,7 @@ struct EventTimeTests {
                 try await ingest.publish(
                     [
                         .placed(.test("w1")), .placed(.test("w2", user: "u2", device: "d2")),
-                        .deviceRegistered(
-                            app: TestKinds.app, user: "u1", device: "d1", channel: .webhook),
-                        .deviceRegistered(
-                            app: TestKinds.app, user: "u2", device: "d2", channel: .webhook),
-                        arranged("u1", ["w1"]), arranged("u2", ["w2"]),
+                        registered("u1", "d1"), registered("u2", "d2"), arranged("u1", ["w1"]), arranged("u2", ["w2"]),
                         shortcuts([RelevantShortcut(content: content, role: "", ranges: [])]),
                     ], at: Timestamp.now())
                 try await ingest.waitUntilApplied(7)
@@ -156,7 +155,7 @@ struct EventTimeTests {
                     UPDATE timeline SET viewed_at = now() + interval '1 day'
                     """)
                 var writes: [PersonWrite] = []
-                for (user, record) in try await people() {
+                for (user, record) in try await people(store) {
                     var record = record
                     for index in record.stacks.indices { record.stacks[index].changedAt = ahead }
                     for index in record.sets.indices { record.sets[index].changedAt = ahead }
@@ -165,36 +164,51 @@ struct EventTimeTests {
                             appID: app.id, user: user, arrangement: record.storedArrangement, planning: .never))
                 }
                 _ = try await store.pool.query(.writePeople(writes))
-                try await ingest.publish(
-                    [
-                        .environmentChanged(
-                            app: TestKinds.app, device: "d1", environment: berlin, significantTimeChange: false),
-                        .deviceUnregistered(app: TestKinds.app, user: "u1", device: "d1"), arranged("u1", []),
-                        shortcuts([]), .viewed(app: TestKinds.app, widget: "w2"),
-                    ], at: at)
-                try await ingest.waitUntilApplied(12)
-                // A change ordered by arrival keeps its own time, although the stored one lies ahead.
-                try await ingest.publish(
-                    [
-                        .deviceRegistered(
-                            app: TestKinds.app, user: "u2", device: "d2", channel: .webhook)
-                    ], at: Timestamp.now(), handling: EventHandling(isOrderedByArrival: true))
-                try await ingest.waitUntilApplied(13)
+                try await body(ingest, service)
             }
+        }
+    }
+
+    @Test("A time that an earlier version stored a day ahead counts as none for events")
+    func storedAhead() async throws {
+        try await withTimesAhead { ingest, service in
+            let store = ingest.store
+            let berlin = try WidgetEnvironment(locale: "de-DE", timeZone: "Europe/Berlin")
+            try await ingest.publish(
+                [
+                    .environmentChanged(
+                        app: TestKinds.app, device: "d1", environment: berlin, significantTimeChange: false),
+                    .deviceUnregistered(app: TestKinds.app, user: "u1", device: "d1"), arranged("u1", []),
+                    shortcuts([]), .viewed(app: TestKinds.app, widget: "w2"),
+                ], at: at)
+            try await ingest.waitUntilApplied(12)
+            // A change ordered by arrival keeps its own time, although the stored one lies ahead.
+            try await ingest.publish(
+                [registered("u2", "d2")], at: Timestamp.now(), handling: EventHandling(isOrderedByArrival: true))
+            try await ingest.waitUntilApplied(13)
             #expect(service.metrics.ingestDeadLetters.total() == 0)
             #expect(
                 try await store.integer("SELECT count(*) FROM registration WHERE registered_at <= now()") == 2)
             #expect(try await store.integer("SELECT count(*) FROM timeline WHERE viewed_at = \(Self.sql(at))") == 1)
             #expect(try await store.widget("w1")?.environment == berlin)
             #expect(try await store.integer("SELECT count(*) FROM registration WHERE channel = 0") == 1)
-            let changed = try #require(try await people()["u1"])
+            let changed = try #require(try await people(store)["u1"])
             #expect(changed.stacks.map(\.arrangement.widgets) == [[]] && changed.sets.map(\.shortcuts) == [[]])
+        }
+    }
 
+    @Test("A time that an earlier version stored a day ahead counts as none for imports")
+    func storedAheadOfImports() async throws {
+        try await withTimesAhead { ingest, _ in
+            let store = ingest.store
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let kind = try #require(try await store.directory().kind("Purchases", of: app))
             let placement = WidgetPlacement.test("w2", user: "u2", device: "d2", configuration: #"{"n":1}"#)
             let widget = ImportedWidget(placement: placement, kind: kind, time: at)
             #expect(try await store.store.importWidgets([widget]).widgets == 1)
             #expect(try await store.widget("w2")?.configuration == #"{"n":1}"#)
-            let imported = (app: app, user: "u2", arrangement: stack(["w1"]), time: at)
+            let arrangement = StackArrangement(device: "d1", name: "s", widgets: ["w1"])
+            let imported = (app: app, user: "u2", arrangement: arrangement, time: at)
             #expect(try await store.store.importStacks([imported]).stacks == 1)
         }
     }

@@ -91,15 +91,29 @@ struct HandOverTests {
                 // The timeline is in flight, so its list also covers the next request.
                 try await ingest.publish([ingest.push("u1")])
                 try await ingest.waitUntilApplied(2)
-                // Without room, any worker may claim the list, and the workers are woken.
-                workers.state.withLock { $0.room = 0 }
-                try await ingest.publish([ingest.push("u2")])
-                try await ingest.waitUntilApplied(3)
+            }
+            let state = workers.now
+            #expect(state.open == 0 && state.claims.count == 1 && state.refusals == 1)
+            #expect(try await ingest.store.unappointed() == 0)
+        }
+    }
+
+    @Test("Without room in the workers any worker may claim the list, and the workers are woken")
+    func withoutRoom() async throws {
+        try await IngestHarness.lend { ingest in
+            try await ingest.store.place([.test("w1", user: "u1")])
+            try await ingest.store.settle()
+            let workers = RecordingWorkers()
+            workers.state.withLock { $0.room = 0 }
+            let signals = Mutex(0)
+            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            try await ingest.running([service]) {
+                try await ingest.publish([ingest.push("u1")])
+                try await ingest.waitUntilApplied(1)
                 try await eventually("the workers are woken") { signals.withLock { $0 } == 1 }
             }
             #expect(try await ingest.store.integer("SELECT count(*) FROM work WHERE lease IS NULL") == 1)
-            let state = workers.now
-            #expect(state.open == 0 && state.claims.count == 1 && state.refusals == 1)
+            #expect(workers.now.open == 0 && workers.now.claims.isEmpty)
             #expect(try await ingest.store.unappointed() == 0)
         }
     }

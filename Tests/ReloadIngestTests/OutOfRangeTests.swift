@@ -32,8 +32,10 @@ struct OutOfRangeTests {
         #expect(gap.command == "freshet positions set t 2 earliest")
     }
 
-    @Test("With `earliest` the position moves to the oldest message, and lost messages are logged and counted")
-    func earliest() async throws {
+    /// A partition whose stored position, 3, retention has removed from the log.
+    private func withRemovedPosition(
+        _ body: (_ ingest: IngestHarness, _ topic: String, _ bounds: Range<Int64>) async throws -> Void
+    ) async throws {
         try await IngestHarness.lend(partitions: 1) { ingest in
             guard ingest.kafka.embedded != nil else { return }
             try await ingest.place(users: 10)
@@ -42,6 +44,13 @@ struct OutOfRangeTests {
             let bounds = try await ingest.bounds(of: topic)
             #expect(bounds.lowerBound > 3 && bounds.upperBound == 80)
             _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 3))
+            try await body(ingest, topic, bounds)
+        }
+    }
+
+    @Test("With `earliest` the position moves to the oldest message, and lost messages are logged and counted")
+    func earliest() async throws {
+        try await withRemovedPosition { ingest, topic, bounds in
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger, { $0.offsetOutOfRange = .earliest })
             try await ingest.running([service]) {
@@ -64,13 +73,7 @@ struct OutOfRangeTests {
 
     @Test("A stopped partition reports the reason and resumes when its position is set; other partitions continue")
     func stop() async throws {
-        try await IngestHarness.lend(partitions: 1) { ingest in
-            guard ingest.kafka.embedded != nil else { return }
-            try await ingest.place(users: 10)
-            let topic = ingest.configuration.topics.pushes
-            try await ingest.publishLarge(80, users: 10)
-            let bounds = try await ingest.bounds(of: topic)
-            _ = try await ingest.store.pool.execute(.setPosition(topic: topic, partition: 0, nextOffset: 3))
+        try await withRemovedPosition { ingest, topic, bounds in
             let log = RecordedLog()
             let service = ingest.quickService(logger: log.logger)
             try await ingest.running([service]) {

@@ -66,6 +66,20 @@ struct PlacementDefaultsTests {
         }
     }
 
+    /// Runs ingest with a placed widget for whose card the provider was asked and answers when the gate opens.
+    private func withHeldAnswer(_ body: (IngestHarness, Provider, Gate) async throws -> Void) async throws {
+        let gate = Gate()
+        let provider = Provider { _ in
+            try? await gate.pass()
+            return .success(Self.acme)
+        }
+        try await withIngest(provider) { ingest, provider in
+            try await ingest.publish([.placed(.test("w1"))], at: at)
+            try await provider.asked.reaches(1)
+            try await body(ingest, provider, gate)
+        }
+    }
+
     private func configured(_ widget: String, _ json: String) -> FreshetEvent {
         .configured(
             app: TestKinds.app, widget: widget, configuration: WidgetConfiguration(storedCanonical: json))
@@ -86,14 +100,7 @@ struct PlacementDefaultsTests {
 
     @Test("D: the provider is asked once at placement; the timeline waits, and uses the provider's values")
     func chosen() async throws {
-        let gate = Gate()
-        let provider = Provider { _ in
-            try? await gate.pass()
-            return .success(Self.acme)
-        }
-        try await withIngest(provider) { ingest, provider in
-            try await ingest.publish([.placed(.test("w1"))], at: at)
-            try await provider.asked.reaches(1)
+        try await withHeldAnswer { ingest, provider, gate in
             #expect(try await due(#"{"card":"any","category":"all"}"#, ingest) == 0)
             #expect(try await ingest.store.unappointed() == 0)
             gate.open()
@@ -155,14 +162,7 @@ struct PlacementDefaultsTests {
 
     @Test("A value that the person sets during the request is not overridden")
     func meanwhile() async throws {
-        let gate = Gate()
-        let provider = Provider { _ in
-            try? await gate.pass()
-            return .success(Self.acme)
-        }
-        try await withIngest(provider) { ingest, provider in
-            try await ingest.publish([.placed(.test("w1"))], at: at)
-            try await provider.asked.reaches(1)
+        try await withHeldAnswer { ingest, provider, gate in
             try await ingest.publish(
                 [configured("w1", #"{"card":"soup"}"#)],
                 at: at + .seconds(1))

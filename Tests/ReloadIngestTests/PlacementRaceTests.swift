@@ -82,16 +82,23 @@ struct PlacementRaceTests {
         }
     }
 
+    /// The buried timeline of a widget that was placed, rendered and removed.
+    private func buried(
+        _ placement: WidgetPlacement, in store: TestStore
+    ) async throws -> (id: TimelineID, row: Int64, orphans: [TimelineRevision]) {
+        let id = try await store.place([placement])[0]
+        try await store.settle()
+        try await apply([removal(placement.widget)], at: at, in: store)
+        let row = try #require(try await store.row(of: id))
+        return (id, row, try await store.pool.query(.buryOrphans([row])))
+    }
+
     /// Events for a timeline that is being collected.
     @Test("During a timeline's collection a placement waits and creates it anew, and a request has no effect")
     func collected() async throws {
         try await withStore { store in
             let placement = WidgetPlacement.test("w1")
-            let id = try await store.place([placement])[0]
-            try await store.settle()
-            try await apply([removal("w1")], at: at, in: store)
-            let row = try #require(try await store.row(of: id))
-            let orphans = try await store.pool.query(.buryOrphans([row]))
+            let (id, row, orphans) = try await buried(placement, in: store)
             let ingest = IngestRetry(store: store)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 try await store.pool.withTransaction { connection in
@@ -142,12 +149,7 @@ struct PlacementRaceTests {
     @Test("A placement that comes first prevents the timeline's collection")
     func protected() async throws {
         try await withStore { store in
-            let placement = WidgetPlacement.test("w1")
-            let id = try await store.place([placement])[0]
-            try await store.settle()
-            try await apply([removal("w1")], at: at, in: store)
-            let row = try #require(try await store.row(of: id))
-            let orphans = try await store.pool.query(.buryOrphans([row]))
+            let (id, _, orphans) = try await buried(WidgetPlacement.test("w1"), in: store)
             try await store.pool.withTransaction { connection in
                 _ = try await connection.query(.lockPlacedTimelines([id]))
                 let skipped = try await store.pool.query(.lockOrphans(orphans))
