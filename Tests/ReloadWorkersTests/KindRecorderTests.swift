@@ -29,18 +29,21 @@ struct KindRecorderTests {
             try await worker.store.place([.test("w1", user: "u1"), .test("w2", user: "u2")])
             try await worker.turn()
             let first = worker.context.kinds.counters(of: kindID)
-            #expect(first.requests == 1 && first.asked == 2 && first.reloaded == 2 && first.unchanged == 0)
-            #expect(first.bytesStored > 0 && first.bytesSpared == 0)
-            #expect(first.messagesPublished == 2 && first.messagesSpared == 0)
+            var expected = KindCounters()
+            (expected.requests, expected.asked, expected.reloaded) = (1, 2, 2)
+            (expected.bytesStored, expected.messagesPublished) = (first.bytesStored, 2)
+            #expect(first == expected)
+            #expect(first.bytesStored > 0)
             #expect(worker.metrics.decisions.total(["kind": "Purchases", "decision": "reloaded"]) == 2)
             #expect(worker.metrics.decisions.total() == 2)
 
             try await worker.store.markUser("u1")
             try await worker.turn()
             let second = worker.context.kinds.counters(of: kindID) - first
-            #expect(second.asked == 1 && second.reloaded == 0 && second.unchanged == 1)
-            #expect(second.bytesStored == 0 && second.bytesSpared == first.bytesStored / 2)
-            #expect(second.messagesPublished == 0 && second.messagesSpared == 1)
+            expected = KindCounters()
+            (expected.requests, expected.asked, expected.unchanged) = (1, 1, 1)
+            (expected.bytesSpared, expected.messagesSpared) = (first.bytesStored / 2, 1)
+            #expect(second == expected)
 
             worker.provider.respond {
                 .timelines($0.ids.map { .stubTimeline($0, content: "new", policy: ["after": "2100-01-01T05:00:00Z"]) })

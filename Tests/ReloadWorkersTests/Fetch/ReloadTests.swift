@@ -18,16 +18,23 @@ extension Tag {
 /// From a due timeline to a stored and published one.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct ReloadTests {
-    @Test func placedTimelinesAreFetchedStoredPublishedAndCompleted() async throws {
-        let stored = Mutex<[TimelineID]>([])
-        let onStored: @Sendable (TimelineID, EventPosition?) -> Void = { id, _ in stored.withLock { $0.append(id) } }
+    /// Two timelines that were fetched after their placement, each with its own content.
+    private func withTwoFetched(
+        onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
+        _ body: (_ worker: TestWorker, _ ids: [TimelineID]) async throws -> Void
+    ) async throws {
         try await withWorker(onStored: onStored) { worker in
             let ids = try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
             worker.provider.respond { request in
                 .timelines(request.ids.map { .stubTimeline($0, content: ["for": .string($0.description)]) })
             }
             try await worker.drain()
+            try await body(worker, ids)
+        }
+    }
 
+    @Test func placedTimelinesAreFetchedInOneRequestAndStored() async throws {
+        try await withTwoFetched { worker, ids in
             #expect(Set(worker.provider.requestedIDs) == Set(ids))
             #expect(worker.provider.requests.count == 1)
             for id in ids {
@@ -36,16 +43,31 @@ struct ReloadTests {
                 #expect(detail.text.contains(#""for":"\#(id)""#))
                 #expect(detail.decision == .reloaded)
                 #expect(detail.secondsToDue == nil, "its policy is never")
+            }
+        }
+    }
+
+    @Test func storedTimelinesArePublishedWithTheirRevisions() async throws {
+        let stored = Mutex<[TimelineID]>([])
+        let onStored: @Sendable (TimelineID, EventPosition?) -> Void = { id, _ in stored.withLock { $0.append(id) } }
+        try await withTwoFetched(onStored: onStored) { worker, ids in
+            for id in ids {
                 let message = try #require(worker.publisher.messages(of: id).first)
-                #expect(message.revision == detail.revision)
+                #expect(try await worker.store.detail(id).revision == message.revision)
                 #expect(message.value?.contains(#""for":"\#(id)""#) == true)
             }
             #expect(Set(stored.withLock { $0 }) == Set(ids))
+        }
+    }
+
+    @Test func publishedTimelinesAreCompletedAndLeaveNoWork() async throws {
+        try await withTwoFetched { worker, _ in
             #expect(
                 worker.metrics.stored.total() == 2 && worker.metrics.published.total() == 2
                     && worker.metrics.completed == 2)
             #expect(worker.context.leases.held == 0)
-            #expect(try await worker.store.lists() == 0)
+            let lists = try await worker.store.lists()
+            #expect(lists == 0)
         }
     }
 

@@ -24,7 +24,16 @@ struct EnvironmentTests {
             app: TestKinds.app, device: device, environment: environment, significantTimeChange: isSignificant)
     }
 
-    @Test func aDeviceThatMovesTakesItsWidgetsToTheTimelinesOfTheNewEnvironment() async throws {
+    private static let widgets = ["w1", "w2", "w3", "w4"]
+
+    private func timelines(_ worker: TestWorker) async throws -> [TimelineID?] {
+        try await Self.widgets.asyncMap { try await worker.store.timelineID(of: $0) }
+    }
+
+    /// Three widgets of a device that has moved to Sydney, and one of the person's other device in London.
+    private func withMovedDevice(
+        _ body: (_ worker: TestWorker, _ before: [TimelineID?], _ after: [TimelineID?]) async throws -> Void
+    ) async throws {
         try await withWorker { worker in
             try await worker.store.apply(
                 [
@@ -32,37 +41,55 @@ struct EnvironmentTests {
                     .placed(.test("w4", device: "d2")),
                 ], at: at)
             try await worker.drain()
-            let before = try await ["w1", "w2", "w3", "w4"].asyncMap { try await worker.store.timelineID(of: $0) }
-            #expect(before[0] == before[3], "the same person's other device")
-            let asked = worker.provider.requestedIDs.count
-
+            let before = try await timelines(worker)
             try await worker.store.apply([changed(sydney)], at: at + .seconds(1))
-            let after = try await ["w1", "w2", "w3", "w4"].asyncMap { try await worker.store.timelineID(of: $0) }
+            try await body(worker, before, try await timelines(worker))
+        }
+    }
+
+    @Test func aDeviceThatMovesTakesItsWidgetsToTheTimelinesOfTheNewEnvironment() async throws {
+        try await withMovedDevice { worker, before, after in
+            #expect(before[0] == before[3], "the same person's other device")
             #expect(after[0] != before[0] && after[1] != before[1])
             #expect(after[2] == before[2], "the kind does not vary by locale")
             #expect(after[3] == before[3], "another device")
-            #expect(try await worker.store.widget("w1")?.environment == sydney)
-            #expect(try await worker.store.widget("w3")?.environment == sydney)
-            #expect(try await worker.store.widget("w4")?.environment == london)
+            let environments = try await Self.widgets.asyncMap { try await worker.store.widget($0)?.environment }
+            #expect(environments == [sydney, sydney, sydney, london])
+        }
+    }
 
+    @Test func onlyTheTimelinesToWhichAMovedDeviceCameAreFetched() async throws {
+        try await withMovedDevice { worker, _, after in
+            let asked = worker.provider.requestedIDs.count
             try await worker.drain()
-            let requests = worker.provider.requests.filter { Set($0.ids).contains(after[0] ?? before[2]!) }
-            let item = try #require(
-                requests.last.flatMap { request in request.ids.firstIndex(of: after[0]!).map { request.items[$0] } })
+            let moved = try #require(after[0])
+            let request = try #require(worker.provider.requests.last { $0.ids.contains(moved) })
+            let item = try #require(request.ids.firstIndex(of: moved).map { request.items[$0] })
             #expect(item["environment"] == ["locale": "en-AU", "timeZone": "Australia/Sydney"])
-            #expect(worker.provider.requestedIDs.count == asked + 2, "only the two moved timelines are fetched")
-            // No widget shows the old timeline of w2; the other device still shows that of w1.
-            let gone = try #require(before[1])
-            let kept = try #require(before[0])
+            #expect(worker.provider.requestedIDs.count == asked + 2)
+        }
+    }
+
+    @Test func theTimelineThatAMovedDeviceLeavesIsBuriedUnlessAnotherDeviceShowsIt() async throws {
+        try await withMovedDevice { worker, before, _ in
+            try await worker.drain()
+            let (kept, gone) = (try #require(before[0]), try #require(before[1]))
             #expect(try await worker.store.timeline(gone) == nil)
             #expect(worker.publisher.messages(of: gone).map { $0.value == nil } == [false, true])
             #expect(try await worker.store.detail(kept).timeline.state.isOrphaned == false)
             #expect(worker.publisher.messages(of: kept).map { $0.value == nil } == [false])
+        }
+    }
 
+    @Test func aSecondDeviceThatMovesJoinsTheTimelineOfTheFirst() async throws {
+        try await withMovedDevice { worker, before, after in
+            try await worker.drain()
+            let asked = worker.provider.requestedIDs.count
             try await worker.store.apply([changed(sydney, device: "d2")], at: at + .seconds(2))
             try await worker.drain()
             #expect(try await worker.store.timelineID(of: "w4") == after[0])
-            #expect(worker.provider.requestedIDs.count == asked + 2, "the widget joins the existing timeline")
+            #expect(worker.provider.requestedIDs.count == asked)
+            let kept = try #require(before[0])
             #expect(try #require(worker.publisher.messages(of: kept).last).value == nil)
         }
     }

@@ -178,7 +178,10 @@ struct ProtectedReloadTests {
 
     // MARK: Breaker
 
-    @Test func aProviderThatFailsIsLeftAloneUntilAProbeSucceeds() async throws {
+    /// A provider that works again after failures that opened its breaker, with five further timelines due.
+    private func withOpenBreaker(
+        _ body: (_ worker: TestWorker, _ clock: HandClock, _ later: [TimelineID]) async throws -> Void
+    ) async throws {
         try await withWorker(maxBatch: 1) {
             $0.protection.consecutiveFailures = 3
             $0.protection.openBackoff = Backoff(base: .seconds(3), cap: .seconds(3))
@@ -189,15 +192,27 @@ struct ProtectedReloadTests {
             _ = try await placeUsers(5, worker)
             try await worker.turn()
             #expect(worker.metrics.breakersOpen.total() == 1 && worker.metrics.breakersOpened.total() == 1)
-            let asked = worker.provider.requests.count
             let later = try await placeUsers(5, worker, from: 5)
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
+            try await body(worker, clock, later)
+        }
+    }
+
+    @Test func aProviderThatFailsIsLeftAlone() async throws {
+        try await withOpenBreaker { worker, _, later in
+            let asked = worker.provider.requests.count
             #expect(try await worker.turn() == 0, "nothing is claimed")
             for id in later {
                 let detail = try await worker.store.detail(id)
                 #expect(detail.attempts == 0 && detail.isStale)
             }
             #expect(worker.provider.requests.count == asked)
+        }
+    }
+
+    @Test func aProviderThatFailsIsAskedAgainWhenAProbeSucceeds() async throws {
+        try await withOpenBreaker { worker, clock, _ in
+            let asked = worker.provider.requests.count
             clock.advance(by: .seconds(3))
             #expect(try await worker.turn() > 0, "a probe is claimed")
             // After a successful probe the rest of its list may follow.

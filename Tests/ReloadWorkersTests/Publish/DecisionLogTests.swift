@@ -133,8 +133,12 @@ struct DecisionLogTests {
         #expect(lines.lines.isEmpty, "nothing is lost")
     }
 
-    @Test("A worker records reloaded, unchanged, failed and deferred decisions with their rules")
-    func workers() async throws {
+    /// A worker with one rendered timeline, and the decisions of its turns.
+    private func withDecisions(
+        _ body: (
+            _ worker: TestWorker, _ first: [TimelineDecidedEvent], _ turn: () async throws -> [TimelineDecidedEvent]
+        ) async throws -> Void
+    ) async throws {
         let recorded = Mutex<[TimelineDecidedEvent]>([])
         let recorder = DecisionRecorder { decisions in recorded.withLock { $0 += decisions } }
         try await withWorker(decisions: recorder) { worker in
@@ -145,13 +149,25 @@ struct DecisionLogTests {
                     return records
                 }
             }
-            let id = try await worker.store.place([.test("w1", user: "u1")])[0]
-            let first = try await turn()
+            try await worker.store.place([.test("w1", user: "u1")])
+            try await body(worker, try await turn(), turn)
+        }
+    }
+
+    @Test("A worker records the first reload with its widget, generations, claim and time")
+    func reloaded() async throws {
+        try await withDecisions { worker, first, _ in
             #expect(first.map(\.decision) == [.reloaded] && first.map(\.rule) == [.first])
+            let id = try await worker.store.timelineID(of: "w1")
             #expect(first[0].timeline == id && first[0].app == TestKinds.app && first[0].kind == "Purchases")
             #expect(first[0].user == "u1" && first[0].reason == .placed && first[0].claim != nil)
             #expect(first[0].requested == 1 && first[0].rendered == 1 && first[0].fetchTime != nil)
+        }
+    }
 
+    @Test("A worker records unchanged and failed decisions with their rules and causes")
+    func unchangedAndFailed() async throws {
+        try await withDecisions { worker, _, turn in
             try await worker.store.markUser("u1")
             let second = try await turn()
             #expect(second.map(\.decision) == [.unchanged] && second.map(\.rule) == [.gate])
@@ -162,8 +178,12 @@ struct DecisionLogTests {
             let third = try await turn()
             #expect(third.map(\.decision) == [.failed] && third.map(\.rule) == [.providerError])
             #expect(third[0].rendered == nil, "the rendered time is unchanged")
+        }
+    }
 
-            // Decided before its spacing is over, the timeline is deferred.
+    @Test("A worker records a deferred decision, before the spacing is over, with the time at which it is due")
+    func deferred() async throws {
+        try await withDecisions { worker, _, turn in
             try await worker.store.sql(
                 """
                 UPDATE timeline SET requested = requested + 1, free_requested = rendered, retry_at = '-infinity',
@@ -171,9 +191,9 @@ struct DecisionLogTests {
                 DELETE FROM work
                 """)
             #expect(try await worker.store.unappointed() == 1, "the audit appoints it")
-            let fourth = try await turn()
-            #expect(fourth.map(\.decision) == [.deferred] && fourth.map(\.rule) == [.spacing])
-            #expect(fourth[0].kind == "Purchases" && fourth[0].dueAt != nil)
+            let decided = try await turn()
+            #expect(decided.map(\.decision) == [.deferred] && decided.map(\.rule) == [.spacing])
+            #expect(decided[0].kind == "Purchases" && decided[0].dueAt != nil)
         }
     }
 }

@@ -150,27 +150,44 @@ struct StackPlanningTests {
         }
     }
 
-    @Test("A suggestion's widget is placed before its time and removed afterwards; the stack is unchanged")
-    func suggestion() async throws {
+    /// A planned stack, and the suggestion of a widget for a range of time.
+    private func withSuggestions(
+        _ body: (
+            _ worker: TestWorker, _ planning: StackPlanning, _ sent: StackSupport.Sent,
+            _ declare: (Range<Timestamp>?) async throws -> Void
+        ) async throws -> Void
+    ) async throws {
         try await StackSupport.withStack { worker, planning, sent in
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().count == 1)
-            let now = Timestamp.now()
-            func declare(_ range: Range<Timestamp>?) async throws {
+            try await body(worker, planning, sent) { range in
                 let content = WidgetContent(app: TestKinds.app, kind: "Weather")
                 let shortcuts = range.map { [RelevantShortcut(content: content, ranges: [$0])] } ?? []
                 try await worker.store.change(.shortcuts(device: nil, shortcuts), at: Timestamp.now())
                 #expect(try await planning.pass().count == 1)
             }
-            // In two hours: too early for the placement.
+        }
+    }
+
+    @Test("The widget of a suggestion in two hours is not placed yet; its plan is due shortly before")
+    func earlySuggestion() async throws {
+        try await withSuggestions { worker, _, sent, declare in
+            let now = Timestamp.now()
             try await declare((now + Self.hour * 2)..<(now + Self.hour * 3))
             #expect(try sent.events().isEmpty)
-            let early = try #require(try sent.schedules().first ?? nil)
-            let widget = try #require(early["suggestions"]?.arrayValue?.first?["widget"]?.stringValue)
             let dueAt = try await worker.store.integer(
                 "SELECT extract(epoch FROM due_at - now())::int FROM stack_schedule")
             #expect((6_200...6_300).contains(dueAt), "the schedule is due a quarter of an hour before")
+        }
+    }
 
+    @Test("A suggestion's widget is placed before its time and removed afterwards; the stack is unchanged")
+    func suggestion() async throws {
+        try await withSuggestions { worker, planning, sent, declare in
+            let now = Timestamp.now()
+            try await declare((now + Self.hour * 2)..<(now + Self.hour * 3))
+            let early = try #require(try sent.schedules().first ?? nil)
+            let widget = try #require(early["suggestions"]?.arrayValue?.first?["widget"]?.stringValue)
             try await declare(now..<(now + Self.hour))
             let placed = try sent.events()
             guard case .widget(.placed(let placement))? = placed.first?.change, placed.count == 1 else {

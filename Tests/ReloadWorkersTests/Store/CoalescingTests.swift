@@ -10,6 +10,20 @@ import WidgetStore
 /// Requests before a fetch cause one fetch, and those during it exactly one more.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct CoalescingTests {
+    /// Runs a closure while the provider holds its answer, and then ends the work.
+    private func whileFetching(_ worker: TestWorker, request: Int, _ body: () async throws -> Void) async throws {
+        let gate = Gate()
+        worker.provider.respond { request in
+            try await gate.pass()
+            return .timelines(request.ids.map { .stubTimeline($0) })
+        }
+        async let drained: Void = worker.drain()
+        try await worker.provider.received.reaches(request)
+        try await body()
+        gate.open()
+        try await drained
+    }
+
     @Test func requestsBeforeTheFetchAreOne() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
@@ -24,17 +38,10 @@ struct CoalescingTests {
     @Test func requestsDuringTheFetchAreOneMore() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
-            let gate = Gate()
-            worker.provider.respond { request in
-                try await gate.pass()
-                return .timelines(request.ids.map { .stubTimeline($0) })
+            try await whileFetching(worker, request: 1) {
+                for _ in 0..<5 { try await worker.store.markUser("u1") }
+                #expect(try await worker.store.lists() == 1, "its leased list covers the request")
             }
-            async let drained: Void = worker.drain()
-            try await worker.provider.received.reaches(1)
-            for _ in 0..<5 { try await worker.store.markUser("u1") }
-            #expect(try await worker.store.lists() == 1, "its leased list covers the request")
-            gate.open()
-            try await drained
             #expect(worker.provider.requests.count == 2)
             let detail = try await worker.store.detail(id)
             #expect(!detail.isStale && detail.requested == 6)
@@ -55,17 +62,10 @@ struct CoalescingTests {
     @Test func generationsAreThoseFromBeforeTheFetch() async throws {
         try await withWorker { worker in
             let id = try await worker.store.place([.test("w1")])[0]
-            let gate = Gate()
-            worker.provider.respond { request in
-                try await gate.pass()
-                return .timelines(request.ids.map { .stubTimeline($0) })
+            try await whileFetching(worker, request: 1) {
+                try await worker.store.bumpKind("Purchases")
+                try await worker.store.bumpApp()
             }
-            async let drained: Void = worker.drain()
-            try await worker.provider.received.reaches(1)
-            try await worker.store.bumpKind("Purchases")
-            try await worker.store.bumpApp()
-            gate.open()
-            try await drained
             #expect(worker.provider.requests.count == 2)
             #expect(try await !worker.store.detail(id).isStale)
             #expect(try await worker.store.unappointed() == 0)
@@ -78,20 +78,13 @@ struct CoalescingTests {
             let id = try await worker.store.place([.test("w1")])[0]
             try await worker.drain()
             try await worker.store.markUser("u1", lane: .bulk)
-            let gate = Gate()
-            worker.provider.respond { request in
-                try await gate.pass()
-                return .timelines(request.ids.map { .stubTimeline($0) })
+            try await whileFetching(worker, request: 2) {
+                try await worker.store.markUser("u1", lane: .interactive)
+                #expect(try await worker.store.lists() == 2, "the urgent lane has a separate list")
+                // The same process claims that list while the timeline is in flight.
+                try await worker.start()
+                #expect(worker.context.leases.held == 2)
             }
-            async let drained: Void = worker.drain()
-            try await worker.provider.received.reaches(2)
-            try await worker.store.markUser("u1", lane: .interactive)
-            #expect(try await worker.store.lists() == 2, "the urgent lane has a separate list")
-            // The same process claims that list while the timeline is in flight.
-            try await worker.start()
-            #expect(worker.context.leases.held == 2)
-            gate.open()
-            try await drained
             #expect(worker.provider.requests.count == 3)
             let detail = try await worker.store.detail(id)
             #expect(!detail.isStale && detail.rendered == 3)

@@ -32,9 +32,9 @@ struct MovedKindTests {
                         """) == 0)
                 if try await worker.turn() == 0, !isProgress { break }
             }
-            #expect(try await worker.store.integer("SELECT count(*) FROM kind_change") == 0)
-            #expect(try await worker.store.integer("SELECT count(*) FROM timeline") == 60)
-            #expect(try await worker.store.integer("SELECT count(*) FROM timeline WHERE locale IS NOT NULL") == 0)
+            for (rows, count) in [("kind_change", 0), ("timeline", 60), ("timeline WHERE locale IS NOT NULL", 0)] {
+                #expect(try await worker.store.integer("SELECT count(*) FROM \(rows)") == count, "\(rows)")
+            }
             #expect(try await worker.store.stale() == 0)
             for id in old { #expect(worker.publisher.messages(of: id).map { $0.value == nil } == [false, true]) }
             #expect(worker.provider.requestedIDs.count == 120, "each timeline is fetched once")
