@@ -76,41 +76,58 @@ struct HarnessTests {
         #expect(String(decoding: out, as: UTF8.self) == "an new     , old tex and onew     .")
     }
 
-    @Test("The proxy forwards, delays, holds back, swallows, refuses and cuts")
-    func proxy() throws {
+    private func withProxy(_ body: (_ proxy: FaultProxy, _ link: Client, _ echo: Echo) throws -> Void) throws {
         let echo = try Echo()
         defer { echo.stop() }
         let proxy = try FaultProxy(to: echo.port)
         defer { proxy.stop() }
-
         let link = try Client(proxy.port)
         #expect(link.ask("open", within: Self.patience) == "open")
-        proxy.set(delay: .milliseconds(150))
-        let begin = ContinuousClock.now
-        #expect(link.ask("late", within: Self.patience) == "late")
-        // The delay applies once in each direction.
-        #expect(ContinuousClock.now - begin >= .milliseconds(300))
-        proxy.set(delay: .zero)
+        try body(proxy, link, echo)
+    }
 
-        proxy.set(.held)
-        #expect(link.ask("held", within: 200) == nil)
-        proxy.set(.open)
-        #expect(link.answer(within: Self.patience) == "held")
+    @Test("The proxy delays once in each direction")
+    func delayed() throws {
+        try withProxy { proxy, link, _ in
+            proxy.set(delay: .milliseconds(150))
+            let begin = ContinuousClock.now
+            #expect(link.ask("late", within: Self.patience) == "late")
+            #expect(ContinuousClock.now - begin >= .milliseconds(300))
+        }
+    }
 
-        proxy.set(.swallowed)
-        #expect(link.ask("lost", within: 200) == nil)
-        proxy.set(.open)
-        // The connection is cut, and the echo server never received the text.
-        #expect(link.answer(within: Self.patience) == "")
-        #expect(!echo.heard.contains("lost"))
+    @Test("The proxy forwards what it has held when it is opened")
+    func held() throws {
+        try withProxy { proxy, link, _ in
+            proxy.set(.held)
+            #expect(link.ask("held", within: 200) == nil)
+            proxy.set(.open)
+            #expect(link.answer(within: Self.patience) == "held")
+        }
+    }
 
-        proxy.set(.refused)
-        #expect((try? Client(proxy.port))?.ask("refused", within: Self.patience) ?? "" == "")
-        proxy.set(.open)
-        let other = try Client(proxy.port)
-        #expect(other.ask("again", within: Self.patience) == "again")
-        proxy.cut()
-        #expect(other.answer(within: Self.patience) == "")
+    @Test("The proxy cuts a connection of which it has swallowed something")
+    func swallowed() throws {
+        try withProxy { proxy, link, echo in
+            proxy.set(.swallowed)
+            #expect(link.ask("lost", within: 200) == nil)
+            proxy.set(.open)
+            #expect(link.answer(within: Self.patience) == "")
+            #expect(!echo.heard.contains("lost"))
+        }
+    }
+
+    @Test("The proxy refuses connections until it is opened, and cuts them")
+    func refusedAndCut() throws {
+        try withProxy { proxy, _, _ in
+            proxy.set(.refused)
+            #expect((try? Client(proxy.port))?.ask("refused", within: Self.patience) ?? "" == "")
+            proxy.set(.open)
+            let other = try Client(proxy.port)
+            #expect(other.ask("again", within: Self.patience) == "again")
+            proxy.cut()
+            #expect(other.answer(within: Self.patience) == "")
+        }
     }
 }
 
