@@ -13,22 +13,32 @@ import WidgetModel
 struct RelevanceChartTests {
     private func time(_ text: String) -> Timestamp { Timestamp(rfc3339: text) ?? .distantPast }
 
-    @Test("A day begins and ends at midnight in its time zone, also when the clocks change")
-    func days() throws {
+    @Test(
+        "A day begins and ends at midnight in its time zone, also when the clocks change",
+        arguments: [
+            (zone: "Europe/Berlin", day: "2026-06-22", from: "2026-06-21T22:00:00Z", to: "2026-06-22T22:00:00Z"),
+            ("Europe/Berlin", "2026-03-29", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"),
+            // The first moment of this day in Cairo is 1:00.
+            ("Africa/Cairo", "2026-04-24", "2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"),
+            // Midnight comes twice in Havana when summer time ends.
+            ("America/Havana", "2026-11-01", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"),
+        ])
+    func days(zone: String, day: String, from: String, to: String) throws {
+        let clock = try #require(LocalClock(timeZone: zone))
+        #expect(clock.day(of: day) == time(from)..<time(to))
+    }
+
+    @Test("Times and dates are those of the time zone; unknown ones are refused")
+    func texts() throws {
         let berlin = try #require(LocalClock(timeZone: "Europe/Berlin"))
-        #expect(berlin.day(of: "2026-06-22") == time("2026-06-21T22:00:00Z")..<time("2026-06-22T22:00:00Z"))
         #expect(berlin.clock(time("2026-06-22T07:41:00Z")) == "09:41")
-        let short = try #require(berlin.day(of: "2026-03-29"))
-        #expect(short.upperBound - short.lowerBound == .seconds(23 * 3_600))
-        // The first moment of this day in Cairo is 1:00.
-        let cairo = try #require(LocalClock(timeZone: "Africa/Cairo"))
-        #expect(cairo.day(of: "2026-04-24") == time("2026-04-23T22:00:00Z")..<time("2026-04-24T21:00:00Z"))
-        // Midnight comes twice in Havana when summer time ends.
-        let havana = try #require(LocalClock(timeZone: "America/Havana"))
-        #expect(havana.day(of: "2026-11-01") == time("2026-11-01T04:00:00Z")..<time("2026-11-02T05:00:00Z"))
         let newYork = try #require(LocalClock(timeZone: "America/New_York"))
         #expect(newYork.date(time("2026-06-23T02:00:00Z")) == "2026-06-22")
         #expect(LocalClock(timeZone: "Europe/Nowhere") == nil)
+    }
+
+    @Test("Only dates in full are days")
+    func invalidDays() {
         for text in ["2026-6-22", "2026-02-30", "22-06-2026", "today", "2026-06-2x"] {
             #expect(LocalClock.utc.day(of: text) == nil, "\(text)")
         }

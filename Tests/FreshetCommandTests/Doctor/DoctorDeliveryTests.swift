@@ -24,8 +24,10 @@ struct DoctorDeliveryTests {
         }
     }
 
-    @Test("The push service's keys, topics and clock are checked; missing keys and foreign topics are reported")
-    func service() async throws {
+    /// A push service that trusts the app's key, a registered device, and the settings for both.
+    private func withPushService(
+        _ body: (_ standIn: APNsStandIn, _ key: String, _ store: TestStore, [String: String]) async throws -> Void
+    ) async throws {
         let standIn = try await APNsStandIn.start()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -41,11 +43,20 @@ struct DoctorDeliveryTests {
                 INSERT INTO registration (app_id, user_id, device_id, registered_at, channel, environment, topic, token_key,
                     token) VALUES (1, 'u1', 'd1', now(), 1, 1, '\(topic)', 'k1', 'secret token')
                 """)
-            var settings = [
-                "delivery.apnsKeys": "\(Self.app)=TEAM/KEY/\(file.path)", "delivery.apnsURL": standIn.url,
-                "delivery.trustRoots": roots.path,
-                "delivery.tokenKeys": "k1=\(Data(repeating: 1, count: 32).base64EncodedString())",
-            ]
+            try await body(
+                standIn, key, store,
+                [
+                    "delivery.apnsKeys": "\(Self.app)=TEAM/KEY/\(file.path)", "delivery.apnsURL": standIn.url,
+                    "delivery.trustRoots": roots.path,
+                    "delivery.tokenKeys": "k1=\(Data(repeating: 1, count: 32).base64EncodedString())",
+                ])
+        }
+        try await standIn.stop()
+    }
+
+    @Test("The app's key and this machine's clock are checked with the push service")
+    func service() async throws {
+        try await withPushService { standIn, key, store, settings in
             #expect(try await findings(store, settings).map { $0.hasPrefix("ok") } == [true])
             try standIn.trust(key, keyID: "KEY", teamID: "OTHER")
             #expect(try await findings(store, settings).contains { $0.contains("refuses the key") })
@@ -54,6 +65,12 @@ struct DoctorDeliveryTests {
             #expect(try await findings(store, settings).contains { $0.contains("expired") })
             standIn.set { _ in .answer(APNsAnswer(status: 400, reason: "BadDeviceToken")) }
             #expect(try await findings(store, settings).map { $0.hasPrefix("ok") } == [true])
+        }
+    }
+
+    @Test("Devices whose tokens the push service does not know, and topics of another bundle, are reported")
+    func devices() async throws {
+        try await withPushService { _, _, store, settings in
             try await store.sql("UPDATE registration SET attempts = 1, reason = 'BadDeviceToken'")
             #expect(
                 try await findings(store, settings).contains {
@@ -61,6 +78,13 @@ struct DoctorDeliveryTests {
                 })
             try await store.sql("UPDATE registration SET topic = 'org.example.push-type.widgets'")
             #expect(try await findings(store, settings).contains { $0.hasPrefix("warning") && $0.contains("bundle") })
+        }
+    }
+
+    @Test("A push service that does not answer and missing keys are reported, without secrets")
+    func missing() async throws {
+        try await withPushService { _, _, store, settings in
+            var settings = settings
             settings["delivery.apnsURL"] = "https://localhost:1"
             #expect(try await findings(store, settings).contains { $0.contains("cannot be asked") })
             settings["delivery.apnsKeys"] = nil
@@ -69,6 +93,5 @@ struct DoctorDeliveryTests {
             #expect(missing.contains { $0.contains("no key of the app") })
             #expect(missing.contains { $0.contains("\"k1\"") } && missing.allSatisfy { !$0.contains("secret") })
         }
-        try await standIn.stop()
     }
 }

@@ -45,19 +45,29 @@ struct LintReportTests {
             ])
     }
 
-    @Test("SARIF 2.1.0 has the required members, and results refer to their rules")
-    func sarif() throws {
-        let log = try JSONValue.parse(Self.report(manifest: "deploy/my kinds.yaml").text(.sarif))
-        #expect(log["version"] == "2.1.0" && log["$schema"]?.stringValue?.hasSuffix("sarif-schema-2.1.0.json") == true)
+    /// The only run of a log in SARIF.
+    private static func run(_ log: JSONValue) throws -> (rules: [JSONValue], results: [JSONValue]) {
         let run = try #require(log["runs"]?.arrayValue?.first)
         let driver = try #require(run["tool"]?["driver"])
         #expect(driver["name"] == "freshet lint")
-        let rules = try #require(driver["rules"]?.arrayValue)
+        return (try #require(driver["rules"]?.arrayValue), try #require(run["results"]?.arrayValue))
+    }
+
+    @Test("SARIF 2.1.0 has the required members, and every rule")
+    func sarif() throws {
+        let log = try JSONValue.parse(Self.report(manifest: "deploy/my kinds.yaml").text(.sarif))
+        #expect(log["version"] == "2.1.0" && log["$schema"]?.stringValue?.hasSuffix("sarif-schema-2.1.0.json") == true)
+        let rules = try Self.run(log).rules
         #expect(rules.map { $0["id"]?.stringValue } == LintRule.all.map(\.id))
         let levels: [JSONValue] = ["none", "note", "warning", "error"]
         #expect(rules.allSatisfy { levels.contains($0["defaultConfiguration"]?["level"] ?? .null) })
         #expect(rules.allSatisfy { $0["shortDescription"]?["text"]?.stringValue?.isEmpty == false })
-        let results = try #require(run["results"]?.arrayValue)
+    }
+
+    @Test("Results in SARIF refer to their rules, kinds and the manifest")
+    func sarifResults() throws {
+        let log = try JSONValue.parse(Self.report(manifest: "deploy/my kinds.yaml").text(.sarif))
+        let (rules, results) = try Self.run(log)
         #expect(results.map { $0["level"] } == ["error", "warning", "note"])
         for result in results {
             let index = try #require(result["ruleIndex"]?.numberValue?.int64)

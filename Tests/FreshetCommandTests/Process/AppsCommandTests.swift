@@ -39,12 +39,11 @@ struct AppsCommandTests {
             #expect(rotated.status == 0)
             let printed = try #require(SigningSecret(rotated.out))
             #expect(try await secrets(store) == [printed.bytes] + old)
-            #expect(!rotated.err.contains("whsec_"))
-
             let shown = try await freshet(store, "list", "--app", Self.app)
-            #expect(shown.out.contains("VALID UNTIL") && shown.out.contains("  20") && !shown.out.contains("whsec_"))
+            #expect(shown.out.contains("VALID UNTIL") && shown.out.contains("  20"))
             let json = try JSONValue.parse(try await freshet(store, "list", "--app", Self.app, "--json").out)
-            #expect(json.encoded.count > 0 && !String(decoding: json.encoded, as: UTF8.self).contains("whsec_"))
+            let texts = [rotated.err, shown.out, String(decoding: json.encoded, as: UTF8.self)]
+            #expect(texts.allSatisfy { !$0.contains("whsec_") })
 
             #expect(try await freshet(store, "end-rotation", "--app", Self.app).out.contains("not valid any more"))
             #expect(try await secrets(store) == [printed.bytes])

@@ -20,6 +20,11 @@ struct ClusterTests {
             func positions() async throws -> [StoredPosition] {
                 try await installation.store.pool.query(.listPositions())
             }
+            /// Ends a process in order.
+            func stop(_ process: FreshetProcess) async throws {
+                process.send(signal: SIGTERM)
+                #expect(try await process.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+            }
             let (first, _) = try await installation.run()
             try await installation.publish([
                 OutgoingEvent(
@@ -28,11 +33,8 @@ struct ClusterTests {
                 )
             ])
             try await eventually("the event is applied") { try await positions().contains { $0.nextOffset == 1 } }
-            first.send(signal: SIGTERM)
-            #expect(try await first.end() == FreshetProcess.Exit(status: 0, isSignal: false))
-            let (again, _) = try await installation.run("--role", "workers")
-            again.send(signal: SIGTERM)
-            #expect(try await again.end() == FreshetProcess.Exit(status: 0, isSignal: false))
+            try await stop(first)
+            try await stop(try await installation.run("--role", "workers").process)
 
             let id = try #require(try await installation.store.pool.query(.readCluster()).first)
             try await installation.store.sql("UPDATE kafka_cluster SET id = 'elsewhere'")

@@ -118,9 +118,7 @@ struct DeadLetterProcessTests {
             }
             #expect(try await installation.store.timeline(ids[0], app: Self.app)?.requested == 1)
             let diverted = try await freshet.json("dead-letters", "list", "--diverted")
-            #expect(diverted.arrayValue?.count == 1)
-            #expect(diverted.arrayValue?.first?["app"] == .string(Self.app))
-            #expect(diverted.arrayValue?.first?["waiting"] == 4)
+            #expect(diverted.arrayValue?.map { [$0["app"], $0["waiting"]] } == [[.string(Self.app), 4]])
             try await eventually("the process reports the diversion") {
                 process.standardError.contains("an app is over its limit of dead letters")
             }
@@ -180,91 +178,139 @@ struct DeadLetterProcessTests {
         }
     }
 
-    @Test("Dead letters are listed, shown without secrets, and discarded by filters that name their app or topic")
-    func commands() async throws {
-        try await withStore { store in
-            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            func run(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
-                try await FreshetProcess.run(["dead-letters"] + arguments, environment: environment)
-            }
-            func insert(_ offset: Int64, app: String?, code: String, payload: [UInt8]) async throws {
-                let letter = DeadLetter(
-                    topic: "freshet.pushes", partition: 3, offset: offset, app: app, code: code, error: "wrong",
-                    pointer: "/kinds/0", messageTime: 1_700_000_000_000, key: Array("u1".utf8),
-                    headers: [
-                        (name: "ce_id", value: Array("e1".utf8)),
-                        (name: "Authorization", value: Array("Bearer hunter2".utf8)),
-                    ], payload: payload)
-                _ = try await store.pool.execute(.insertDeadLetter(letter))
-            }
-            try await insert(1, app: TestKinds.app, code: "malformedJSON", payload: Array("{é".utf8))
-            try await insert(2, app: TestKinds.app, code: "unknownKind", payload: [0xFF, 0x00])
-            try await insert(3, app: nil, code: "malformedJSON", payload: [])
-            try await insert(4, app: TestKinds.otherApp, code: "diverted", payload: Array(repeating: 65, count: 9_000))
+    /// Runs `freshet dead-letters` on a store.
+    private struct Letters {
+        let store: TestStore
 
-            let list = try JSONValue.parse(try await run("list", "--json").out)
-            #expect(list.arrayValue?.compactMap { $0["offset"]?.numberValue?.int64 } == [4, 3, 2, 1])
-            #expect(list.arrayValue?.last?["pointer"] == "/kinds/0" && list.arrayValue?.last?["cause"] == "malformed")
+        func callAsFunction(
+            _ arguments: String..., input: String = ""
+        ) async throws -> (status: Int32, out: String, err: String) {
+            try await run(arguments, input: input)
+        }
+
+        func run(
+            _ arguments: [String], input: String = ""
+        ) async throws -> (status: Int32, out: String, err: String) {
+            try await FreshetProcess.run(
+                ["dead-letters"] + arguments, environment: ["FRESHET_POSTGRES_URL": store.connectionString],
+                input: input)
+        }
+
+        func list(_ arguments: [String]) async throws -> [JSONValue] {
+            let result = try await run(["list", "--json"] + arguments)
+            return try #require(try JSONValue.parse(result.out).arrayValue, "\(result.err)")
+        }
+
+        func insert(_ offset: Int64, app: String?, code: String, payload: [UInt8]) async throws {
+            let letter = DeadLetter(
+                topic: "freshet.pushes", partition: 3, offset: offset, app: app, code: code, error: "wrong",
+                pointer: "/kinds/0", messageTime: 1_700_000_000_000, key: Array("u1".utf8),
+                headers: [
+                    (name: "ce_id", value: Array("e1".utf8)),
+                    (name: "Authorization", value: Array("Bearer hunter2".utf8)),
+                ], payload: payload)
+            _ = try await store.pool.execute(.insertDeadLetter(letter))
+        }
+    }
+
+    /// Four dead letters of two apps and of none.
+    private func withLetters(_ body: (Letters) async throws -> Void) async throws {
+        try await withStore { store in
+            let letters = Letters(store: store)
+            try await letters.insert(1, app: TestKinds.app, code: "malformedJSON", payload: Array("{é".utf8))
+            try await letters.insert(2, app: TestKinds.app, code: "unknownKind", payload: [0xFF, 0x00])
+            try await letters.insert(3, app: nil, code: "malformedJSON", payload: [])
+            try await letters.insert(
+                4, app: TestKinds.otherApp, code: "diverted", payload: Array(repeating: 65, count: 9_000))
+            try await body(letters)
+        }
+    }
+
+    @Test("Dead letters are listed, the latest first, and by filters")
+    func listed() async throws {
+        try await withLetters { letters in
+            let last = try await letters.list([]).last
+            #expect(last?["pointer"] == "/kinds/0" && last?["cause"] == "malformed")
             for (arguments, offsets) in [
+                ([], [4, 3, 2, 1]),
                 (["--app", TestKinds.app], [2, 1]), (["--no-app"], [3]), (["--cause", "diverted"], [4]),
                 (["--cause", "malformed", "--app", TestKinds.app], [1]), (["--partition", "2"], []),
                 (["--topic", "freshet.pushes", "--limit", "1"], [4]), (["--since", "2999-01-01T00:00:00Z"], []),
                 (["--until", "2999-01-01T00:00:00Z", "--id", "2"], [2]),
             ] as [([String], [Int64])] {
-                let result = try await FreshetProcess.run(
-                    ["dead-letters", "list", "--json"] + arguments, environment: environment)
-                let found = try JSONValue.parse(result.out).arrayValue?.compactMap { $0["offset"]?.numberValue?.int64 }
-                #expect(found == offsets, "\(arguments): \(result.err)")
+                let found = try await letters.list(arguments).compactMap { $0["offset"]?.numberValue?.int64 }
+                #expect(found == offsets, "\(arguments)")
             }
+        }
+    }
 
-            var shown = try await run("show", "1")
+    @Test("A dead letter is shown without secrets, readable or in hexadecimal, and cut unless it is wanted raw")
+    func shown() async throws {
+        try await withLetters { letters in
+            let shown = try await letters("show", "1")
             #expect(shown.status == 0, "\(shown.err)")
             for part in ["malformed (malformedJSON)", "where        /kinds/0", "ce_id: e1", "{é", "freshet.pushes/3@1"]
             {
                 #expect(shown.out.contains(part), "\(part) in \(shown.out)")
             }
             #expect(!shown.out.contains("hunter2"))
-            shown = try await run("show", "2")
-            #expect(shown.out.contains("hexadecimal") && shown.out.contains("\nff00\n"))
-            #expect(try await run("show", "4").out.contains("cut after 4096 bytes"))
-            #expect(try await !run("show", "4", "--raw").out.contains("cut after"))
-            #expect(try await run("show", "99").status == 1)
+            let binary = try await letters("show", "2")
+            #expect(binary.out.contains("hexadecimal") && binary.out.contains("\nff00\n"))
+            #expect(try await letters("show", "4").out.contains("cut after 4096 bytes"))
+            #expect(try await !letters("show", "4", "--raw").out.contains("cut after"))
+            #expect(try await letters("show", "99").status == 1)
+        }
+    }
 
-            #expect(try await run("discard", "--yes").status == 64)
-            #expect(try await run("replay", "--cause", "malformed").status == 64)
-            #expect(try await run("list", "--cause", "nonsense").status == 64)
-            #expect(try await run("resume").status == 64)
-            #expect(try await run("resume", "--app", "com.example.nobody").status == 1)
-            let unsure = try await run("discard", "--app", TestKinds.app)
+    @Test("Commands on dead letters of unnamed or unknown apps and causes are refused")
+    func refused() async throws {
+        try await withStore { store in
+            let letters = Letters(store: store)
+            for (arguments, status) in [
+                (["discard", "--yes"], 64), (["replay", "--cause", "malformed"], 64),
+                (["list", "--cause", "nonsense"], 64), (["resume"], 64),
+                (["resume", "--app", "com.example.nobody"], 1),
+            ] as [([String], Int32)] {
+                let result = try await letters.run(arguments)
+                #expect(result.status == status, "\(arguments): \(result.err)")
+            }
+        }
+    }
+
+    @Test("Dead letters are discarded after a confirmation, and then not replayed")
+    func discarded() async throws {
+        try await withLetters { letters in
+            let unsure = try await letters("discard", "--app", TestKinds.app)
             #expect(unsure.status == 64 && unsure.err.contains("give --yes"))
-            let discarded = try await run("discard", "--app", TestKinds.app, "--cause", "malformed", "--yes")
+            let discarded = try await letters("discard", "--app", TestKinds.app, "--cause", "malformed", "--yes")
             #expect(discarded.status == 0 && discarded.out == "discarded 1 dead letters\n")
-            let all = try JSONValue.parse(try await run("list", "--all", "--app", TestKinds.app, "--json").out)
-            #expect(all.arrayValue?.map { $0["state"] } == ["waiting", "discarded"])
+            let all = try await letters.list(["--all", "--app", TestKinds.app])
+            #expect(all.map { $0["state"] } == ["waiting", "discarded"])
 
-            let failed = try await run("replay", "--app", TestKinds.app)
+            let failed = try await letters("replay", "--app", TestKinds.app)
             #expect(failed.status == 1 && failed.out.contains("0; 1 failed again"), "\(failed.out) \(failed.err)")
-            #expect(try await run("replay", "--id", "1").out == "replayed 0; 0 failed again\n")
+            #expect(try await letters("replay", "--id", "1").out == "replayed 0; 0 failed again\n")
+        }
+    }
 
-            // Without a cause, what only waits is kept.
-            try await insert(5, app: TestKinds.otherApp, code: "invalidAttribute", payload: Array("{}".utf8))
+    @Test("Diverted events are discarded only by their cause")
+    func discardedByCause() async throws {
+        try await withLetters { letters in
+            try await letters.insert(
+                5, app: TestKinds.otherApp, code: "invalidAttribute", payload: Array("{}".utf8))
+            let others = ["--app", TestKinds.otherApp]
             #expect(
-                try await run("discard", "--app", TestKinds.otherApp, "--yes").out == "discarded 1 dead letters\n")
-            let waiting = try JSONValue.parse(try await run("list", "--app", TestKinds.otherApp, "--json").out)
-            #expect(waiting.arrayValue?.map { $0["cause"] } == ["diverted"])
+                try await letters("discard", "--app", TestKinds.otherApp, "--yes").out == "discarded 1 dead letters\n")
+            #expect(try await letters.list(others).map { $0["cause"] } == ["diverted"])
             #expect(
-                try await run("discard", "--app", TestKinds.otherApp, "--cause", "diverted", "--yes").out
+                try await letters("discard", "--app", TestKinds.otherApp, "--cause", "diverted", "--yes").out
                     == "discarded 1 dead letters\n")
         }
     }
 
-    @Test("A dead letter is edited, or replayed without its time, and is applied then")
-    func edited() async throws {
+    /// Two removals of widgets with a wrong source and time, the first with broken data.
+    private func withWrongRemovals(_ body: (Letters) async throws -> Void) async throws {
         try await withStore { store in
-            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            func run(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
-                try await FreshetProcess.run(["dead-letters"] + arguments, environment: environment)
-            }
             for (offset, payload) in [(Int64(1), "{"), (2, #"{"app":"\#(TestKinds.app)","widget":"w"}"#)] {
                 let letter = DeadLetter(
                     topic: "freshet.widgets", partition: 0, offset: offset, app: TestKinds.app,
@@ -275,23 +321,36 @@ struct DeadLetterProcessTests {
                     ].map { (name: $0.0, value: Array($0.1.utf8)) }, payload: Array(payload.utf8))
                 _ = try await store.pool.execute(.insertDeadLetter(letter))
             }
-            #expect(try await run("edit", "1").status == 64)
-            #expect(try await run("edit", "9", "--header", "a=b").status == 1)
-            for id in ["1", "2"] {
-                let edited = try await run("edit", id, "--header", "ce_source=/t")
-                #expect(edited.status == 0 && edited.out.contains("edited dead letter \(id)"), "\(edited.err)")
-            }
-            let refused = try await run("replay", "--id", "2")
-            #expect(refused.status == 1 && refused.out.contains("invalidAttribute"), "\(refused.err)")
-            #expect(try await run("replay", "--id", "2", "--ignore-time").out == "replayed 1; 0 failed again\n")
+            try await body(Letters(store: store))
+        }
+    }
 
-            let payload = try await FreshetProcess.run(
-                ["dead-letters", "edit", "1", "--without-header", "ce_time", "--payload", "-"],
-                environment: environment, input: #"{"app":"\#(TestKinds.app)","widget":"v"}"#)
+    @Test("A dead letter whose header was edited is applied when it is replayed without its time")
+    func replayedWithoutTime() async throws {
+        try await withWrongRemovals { letters in
+            let edited = try await letters("edit", "2", "--header", "ce_source=/t")
+            #expect(edited.status == 0 && edited.out.contains("edited dead letter 2"), "\(edited.err)")
+            let refused = try await letters("replay", "--id", "2")
+            #expect(refused.status == 1 && refused.out.contains("invalidAttribute"), "\(refused.err)")
+            #expect(try await letters("replay", "--id", "2", "--ignore-time").out == "replayed 1; 0 failed again\n")
+            #expect(try await letters.store.integer("SELECT count(*) FROM widget WHERE id = 'w'") == 1)
+        }
+    }
+
+    @Test("A dead letter whose headers and data were edited is applied when it is replayed, and cannot be edited then")
+    func edited() async throws {
+        try await withWrongRemovals { letters in
+            #expect(try await letters("edit", "1").status == 64)
+            #expect(try await letters("edit", "9", "--header", "a=b").status == 1)
+            let edited = try await letters("edit", "1", "--header", "ce_source=/t")
+            #expect(edited.status == 0 && edited.out.contains("edited dead letter 1"), "\(edited.err)")
+            let payload = try await letters(
+                "edit", "1", "--without-header", "ce_time", "--payload", "-",
+                input: #"{"app":"\#(TestKinds.app)","widget":"v"}"#)
             #expect(payload.status == 0, "\(payload.err)")
-            #expect(try await run("replay", "--id", "1").out == "replayed 1; 0 failed again\n")
-            #expect(try await run("edit", "1", "--header", "a=b").status == 1)
-            #expect(try await store.integer("SELECT count(*) FROM widget WHERE id IN ('v', 'w')") == 2)
+            #expect(try await letters("replay", "--id", "1").out == "replayed 1; 0 failed again\n")
+            #expect(try await letters("edit", "1", "--header", "a=b").status == 1)
+            #expect(try await letters.store.integer("SELECT count(*) FROM widget WHERE id = 'v'") == 1)
         }
     }
 }

@@ -44,8 +44,8 @@ struct ExplainTests {
         return result
     }
 
-    @Test("Events are found in Kafka in either mode; removed ones are reported with their offset")
-    func events() async throws {
+    /// A widget with events in Kafka, and the environment of the command.
+    private func withEvents(_ body: (TestStore, [String: String]) async throws -> Void) async throws {
         try await withKafka(topics: ["freshet.pushes"], partitions: 1) { kafka in
             try await withStore { store in
                 let topic = kafka.name("freshet.pushes")
@@ -68,57 +68,84 @@ struct ExplainTests {
                         last_decision = 1, decision_rule = 5, fetch_milliseconds = 42;
                     UPDATE kind SET cause_topic = 0, cause_partition = 0, cause_offset = 9, cause_reason = 5;
                     """)
-                var environment = [
+                let environment = [
                     "FRESHET_POSTGRES_URL": store.connectionString,
                     "FRESHET_TOPICS_PUSHES": topic,
                     "FRESHET_KAFKA_BOOTSTRAP_SERVERS": kafka.configuration.bootstrapServers,
                     "FRESHET_KAFKA_PROPERTIES": kafka.configuration.properties.sorted { $0.key < $1.key }
                         .map { "\($0.key)=\($0.value)" }.joined(separator: ","),
                 ]
-                let json = try await Self.lookedUp(["w1", "--json"], environment)
-                #expect(json.status == 0, "\(json.err)")
-                let document = try JSONValue.parse(json.out)
-                let events = try #require(document["events"]?.arrayValue)
-                #expect(events.map { $0["of"] } == ["request", "decision", "kind"])
-                #expect(events.map { $0["id"] } == ["binary-1", "structured-2", nil])
-                #expect(events[0]["type"] == "freshet.push.received.v1" && events[0]["time"] == "2026-06-22T10:00:00Z")
-                #expect(events[1]["source"] == "/tests" && events[1]["topic"] == .string(topic))
-                #expect(events[2]["lookup"] == "no longer in Kafka", "it is past the end of the log")
-                #expect(document["lastDecision"]?["rule"] == "token")
-                #expect(document["lastFetch"]?["milliseconds"] == 42)
-                #expect(document["status"] == "onRequest")
-
-                let text = try await Self.lookedUp(["w1"], environment)
-                #expect(text.status == 0, "\(text.err)")
-                for part in [
-                    "widget     w1 · com.example.bank Purchases", "id binary-1 · freshet.push.received.v1",
-                    "offset 9 · no longer in Kafka", "(rule token)", "only a request reloads it (rule policy)",
-                    "took 42 ms", "reason push",
-                ] {
-                    #expect(text.out.contains(part), "\(part) in\n\(text.out)")
-                }
-
-                try await store.sql("UPDATE kind SET cause_offset = 2")
-                let foreign = try await Self.lookedUp(["w1", "--json"], environment)
-                #expect(
-                    try JSONValue.parse(foreign.out)["events"]?.arrayValue?.last?["lookup"] == "no longer in Kafka",
-                    "it is another app's, so the log is another one by now")
-                #expect(!foreign.out.contains("foreign-3") && !foreign.out.contains(TestKinds.otherApp))
-
-                environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
-                let away = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
-                #expect(away.status == 0, "an explanation does not depend on Kafka")
-                #expect(away.out.contains("partition 0 offset 0 · not looked up: "))
-                environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = nil
-                let unset = try await FreshetProcess.run(
-                    ["explain", "w1", "--app", Self.app], environment: environment)
-                #expect(unset.out.contains("not looked up: kafka.bootstrapServers is not set"))
+                try await body(store, environment)
             }
         }
     }
 
-    @Test("The command explains a widget's states")
-    func states() async throws {
+    @Test("Events are found in Kafka in either mode; removed ones are reported with their offset")
+    func events() async throws {
+        try await withEvents { store, environment in
+            let json = try await Self.lookedUp(["w1", "--json"], environment)
+            #expect(json.status == 0, "\(json.err)")
+            let document = try JSONValue.parse(json.out)
+            let events = try #require(document["events"]?.arrayValue)
+            #expect(events.map { $0["of"] } == ["request", "decision", "kind"])
+            #expect(events.map { $0["id"] } == ["binary-1", "structured-2", nil])
+            #expect(events[0]["type"] == "freshet.push.received.v1" && events[0]["time"] == "2026-06-22T10:00:00Z")
+            let topic = try #require(environment["FRESHET_TOPICS_PUSHES"])
+            #expect(events[1]["source"] == "/tests" && events[1]["topic"] == .string(topic))
+            #expect(events[2]["lookup"] == "no longer in Kafka", "it is past the end of the log")
+        }
+    }
+
+    @Test("The last decision and fetch are explained with their rules, for programs and people")
+    func decision() async throws {
+        try await withEvents { store, environment in
+            let json = try await Self.lookedUp(["w1", "--json"], environment)
+            let document = try JSONValue.parse(json.out)
+            #expect(document["lastDecision"]?["rule"] == "token")
+            #expect(document["lastFetch"]?["milliseconds"] == 42)
+            #expect(document["status"] == "onRequest")
+
+            let text = try await Self.lookedUp(["w1"], environment)
+            #expect(text.status == 0, "\(text.err)")
+            for part in [
+                "widget     w1 · com.example.bank Purchases", "id binary-1 · freshet.push.received.v1",
+                "offset 9 · no longer in Kafka", "(rule token)", "only a request reloads it (rule policy)",
+                "took 42 ms", "reason push",
+            ] {
+                #expect(text.out.contains(part), "\(part) in\n\(text.out)")
+            }
+        }
+    }
+
+    @Test("Another app's event at the offset is not shown: the log is another one by now")
+    func foreignEvent() async throws {
+        try await withEvents { store, environment in
+            try await store.sql("UPDATE kind SET cause_offset = 2")
+            let foreign = try await Self.lookedUp(["w1", "--json"], environment)
+            let events = try JSONValue.parse(foreign.out)["events"]?.arrayValue
+            #expect(events?.last?["lookup"] == "no longer in Kafka")
+            #expect(!foreign.out.contains("foreign-3") && !foreign.out.contains(TestKinds.otherApp))
+        }
+    }
+
+    @Test("An explanation does not depend on Kafka")
+    func withoutKafka() async throws {
+        try await withEvents { _, environment in
+            var environment = environment
+            environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
+            let away = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+            #expect(away.status == 0)
+            #expect(away.out.contains("partition 0 offset 0 · not looked up: "))
+            environment["FRESHET_KAFKA_BOOTSTRAP_SERVERS"] = nil
+            let unset = try await FreshetProcess.run(["explain", "w1", "--app", Self.app], environment: environment)
+            #expect(unset.out.contains("not looked up: kafka.bootstrapServers is not set"))
+        }
+    }
+
+    /// Widgets whose timelines wait, sleep and have content nobody fetched, and a removed one.
+    private func withStates(
+        _ body: (TestStore, _ explain: (String) async throws -> (text: String, json: JSONValue)) async throws -> Void
+    ) async throws {
         try await withStore { store in
             try await store.place([
                 .test("w1", user: "u1"), .test("w2", user: "u2"), .test("w3", user: "u3"), .test("gone", user: "u4"),
@@ -135,7 +162,7 @@ struct ExplainTests {
                     decision_rule = 12 FROM widget w WHERE w.timeline_id = t.id AND w.id = 'w2';
                 UPDATE widget SET timeline_id = NULL WHERE id = 'gone';
                 """)
-            func explain(_ widget: String) async throws -> (text: String, json: JSONValue) {
+            try await body(store) { widget in
                 let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
                 let text = try await FreshetProcess.run(
                     ["explain", widget, "--app", Self.app], environment: environment)
@@ -146,29 +173,52 @@ struct ExplainTests {
                 #expect(!json.out.contains("signing") && !json.out.contains("placeholder\":{"))
                 return (text.out, try JSONValue.parse(json.out))
             }
+        }
+    }
+
+    @Test("A timeline that waits is explained with its rule, merged requests and budget")
+    func waits() async throws {
+        try await withStates { _, explain in
             let spaced = try await explain("w1")
             #expect(spaced.text.contains("waits for the kind's spacing of 5 min 0 s: next at"))
             #expect(spaced.text.contains("merged: 5 requests are one reload (rule coalescing)"))
             #expect(spaced.json["status"] == "waiting" && spaced.json["next"]?["rule"] == "spacing")
             #expect(spaced.json["requests"]?["pending"] == 5)
-            #expect(spaced.json["budget"]?["reloadsADay"] == 8 && spaced.json["budget"]?["left"] == 4)
+            let budget = try #require(spaced.json["budget"])
+            #expect(budget["reloadsADay"] == 8 && budget["left"] == 4 && budget["lifted"] == false)
+        }
+    }
 
+    @Test("Timelines that sleep and widgets that were removed are explained")
+    func sleepsAndGone() async throws {
+        try await withStates { _, explain in
             let asleep = try await explain("w2")
             #expect(asleep.text.contains("sleeps: not viewed since") && asleep.text.contains("(rule dormant)"))
             #expect(asleep.json["status"] == "sleeping" && asleep.json["views"]?["dormant"] == true)
+            let gone = try await explain("gone")
+            #expect(gone.text.contains("the widget was removed") && gone.json["status"] == "removed")
+        }
+    }
 
-            try await store.sql("UPDATE kind SET paused_at = now(), generation = 3, cancelled_generation = 3")
+    @Test("A kind paused by an operator is explained with cancelled reloads, fallback content and a lifted budget")
+    func paused() async throws {
+        try await withStates { store, explain in
+            try await store.sql(
+                """
+                UPDATE kind SET paused_at = now(), generation = 3, cancelled_generation = 3;
+                UPDATE app SET developer_mode = true
+                """)
             let paused = try await explain("w3")
-            #expect(paused.text.contains("reloads of the kind are paused by an operator"))
-            #expect(paused.text.contains("3 reloads of everyone cancelled by an operator"))
-            #expect(paused.json["status"] == "paused")
+            for part in [
+                "reloads of the kind are paused by an operator", "3 reloads of everyone cancelled by an operator",
+                "devices show the manifest's placeholder", "lifted by developer mode",
+            ] {
+                #expect(paused.text.contains(part), "\(part) in\n\(paused.text)")
+            }
+            #expect(paused.json["status"] == "paused" && paused.json["budget"]?["lifted"] == true)
             let everyone = try #require(paused.json["requests"]?["everyone"])
             #expect(everyone["pending"] == 3 && everyone["unswept"] == false && everyone["cancelled"] == true)
             #expect(paused.json["shows"] == ["content": "placeholder", "fetchedAt": .null])
-            #expect(paused.text.contains("devices show the manifest's placeholder"))
-
-            let gone = try await explain("gone")
-            #expect(gone.text.contains("the widget was removed") && gone.json["status"] == "removed")
         }
     }
 

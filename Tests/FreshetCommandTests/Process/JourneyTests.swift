@@ -42,13 +42,20 @@ struct JourneyTests {
                 "timelines", "show", "--app", Self.app, "--widget", "w1", "--at", "2001-01-01T00:00:00Z", "--json")
             #expect(try JSONValue.parse(early.out)["currentEntry"] == .null)
 
-            for arguments in [["--widget", "w2"], ["00000000-0000-0000-0000-000000000001"]] {
-                let missing = try await FreshetProcess.run(
-                    ["timelines", "show", "--app", Self.app] + arguments, environment: installation.environment)
-                #expect(missing.status == 1)
-            }
             process.send(signal: SIGTERM)
             #expect(try await process.end().status == 0)
+        }
+    }
+
+    @Test("`timelines show` of a missing widget or timeline fails")
+    func showMissing() async throws {
+        try await withStore { store in
+            for arguments in [["--widget", "w2"], ["00000000-0000-0000-0000-000000000001"]] {
+                let missing = try await FreshetProcess.run(
+                    ["timelines", "show", "--app", Self.app] + arguments,
+                    environment: ["FRESHET_POSTGRES_URL": store.connectionString])
+                #expect(missing.status == 1 && missing.err.contains("has no"), "\(missing.err)")
+            }
         }
     }
 
@@ -90,34 +97,40 @@ struct JourneyTests {
         }
     }
 
-    @Test("All errors in a manifest are reported with their lines; a valid one is applied and shown")
+    /// Runs `freshet kinds apply` with the text of a manifest.
+    private func apply(
+        _ manifest: String, _ options: String..., to store: TestStore
+    ) async throws -> (status: Int32, out: String, err: String) {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString)-kinds.yaml").path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try manifest.write(toFile: file, atomically: true, encoding: .utf8)
+        return try await FreshetProcess.run(
+            ["kinds", "apply", file] + options, environment: ["FRESHET_POSTGRES_URL": store.connectionString])
+    }
+
+    @Test("All errors in a manifest are reported with their lines, and nothing is applied")
+    func wrongManifest() async throws {
+        try await withStore([]) { store in
+            let manifest = """
+                app: com.example.bank
+                provider: {url: "ftp://example.com"}
+                kinds:
+                  - name: DueDate
+                    maxBatch: 0
+                    placeholder: {}
+                """
+            let refused = try await apply(manifest, to: store)
+            #expect(refused.status == 1)
+            #expect(refused.err.contains("kinds.yaml:2") && refused.err.contains("kinds.yaml:5"))
+            #expect(try await store.integer("SELECT count(*) FROM app") == 0)
+        }
+    }
+
+    @Test("A manifest is applied unless it is a dry run, its differences are reported, and its kinds are shown")
     func kinds() async throws {
         try await withStore([]) { store in
-            let folder = FileManager.default.temporaryDirectory.appendingPathComponent("kinds-\(UUID().uuidString)")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            defer { try? FileManager.default.removeItem(at: folder) }
-            let environment = ["FRESHET_POSTGRES_URL": store.connectionString]
-            func freshet(_ arguments: String...) async throws -> (status: Int32, out: String, err: String) {
-                try await FreshetProcess.run(arguments, environment: environment)
-            }
-
-            let bad = folder.appendingPathComponent("bad.yaml").path
-            try """
-            app: com.example.bank
-            provider: {url: "ftp://example.com"}
-            kinds:
-              - name: DueDate
-                maxBatch: 0
-                placeholder: {}
-            """.write(toFile: bad, atomically: true, encoding: .utf8)
-            let refused = try await freshet("kinds", "apply", bad)
-            #expect(refused.status == 1)
-            #expect(refused.err.contains("bad.yaml:2") && refused.err.contains("bad.yaml:5"))
-            #expect(try await store.integer("SELECT count(*) FROM app") == 0)
-
-            let good = folder.appendingPathComponent("good.yaml").path
-            func write(maxBatch: Int, sharing: String = "perUser") throws {
-                try """
+            func manifest(maxBatch: Int, sharing: String = "perUser") -> String {
+                """
                 app: com.example.bank
                 provider: {url: "https://example.com/bank"}
                 kinds:
@@ -125,24 +138,25 @@ struct JourneyTests {
                     maxBatch: \(maxBatch)
                     sharing: \(sharing)
                     placeholder: {}
-                """.write(toFile: good, atomically: true, encoding: .utf8)
+                """
             }
-            try write(maxBatch: 50)
-            #expect(try await freshet("kinds", "apply", good, "--dry-run").status == 0)
+            func show(_ kind: String) async throws -> (status: Int32, out: String, err: String) {
+                try await FreshetProcess.run(
+                    ["kinds", "show", "com.example.bank", kind],
+                    environment: ["FRESHET_POSTGRES_URL": store.connectionString])
+            }
+            #expect(try await apply(manifest(maxBatch: 50), "--dry-run", to: store).status == 0)
             #expect(try await store.integer("SELECT count(*) FROM app") == 0)
-            #expect(try await freshet("kinds", "apply", good).out.contains("+ add"))
-            try write(maxBatch: 60)
-            let difference = try await freshet("kinds", "apply", good, "--dry-run", "--json")
+            #expect(try await apply(manifest(maxBatch: 50), to: store).out.contains("+ add"))
+            let difference = try await apply(manifest(maxBatch: 60), "--dry-run", "--json", to: store)
             #expect(
                 try JSONValue.parse(difference.out) == [
                     ["app": "com.example.bank", "kind": "DueDate", "action": "change", "fields": ["maxBatch"]]
                 ])
-            let shown = try await freshet("kinds", "show", "com.example.bank", "DueDate")
-            #expect(try JSONValue.parse(shown.out)["definition"]?["maxBatch"] == 50)
-            try write(maxBatch: 50, sharing: "shared")
-            let moved = try await freshet("kinds", "apply", good)
+            #expect(try JSONValue.parse(try await show("DueDate").out)["definition"]?["maxBatch"] == 50)
+            let moved = try await apply(manifest(maxBatch: 50, sharing: "shared"), to: store)
             #expect(moved.status == 0 && moved.out.contains("sharing; 0 timelines will move"))
-            let unknown = try await freshet("kinds", "show", "com.example.bank", "DueDat")
+            let unknown = try await show("DueDat")
             #expect(unknown.status == 1 && unknown.err.contains("did you mean DueDate"))
         }
     }

@@ -28,7 +28,7 @@ struct OperateTests {
 
     private static let app = TestKinds.app
 
-    @Test("`pause` and `resume` report their effect, can be repeated, and show in the lists")
+    @Test("`pause` reports its effect, can be repeated, and shows in the lists")
     func pausing() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -46,8 +46,15 @@ struct OperateTests {
             let shown = try await freshet.json("kinds", "show", Self.app, "DueDate")
             #expect(shown["paused"] == true && shown["pausedAt"] == .null && shown["appPausedAt"] == app["pausedAt"])
             #expect(shown["retired"] == false && shown["move"] == .null)
+        }
+    }
 
-            result = try await freshet("resume", "--app", Self.app, "--kind", "Purchases")
+    @Test("`resume` reports its effect and an app that is still paused, and can be repeated")
+    func resuming() async throws {
+        try await withStore { store in
+            let freshet = Shell(store: store)
+            for kind in [nil, "Purchases"] { _ = try await store.store.pause(app: Self.app, kind: kind) }
+            var result = try await freshet("resume", "--app", Self.app, "--kind", "Purchases")
             #expect(result.out == "resumed com.example.bank Purchases\n")
             #expect(result.err.contains("the app is paused too"))
             #expect(try await freshet.json("resume", "--app", Self.app)["paused"] == false)
@@ -105,7 +112,7 @@ struct OperateTests {
         }
     }
 
-    @Test("Deleting a kind needs a confirmation; the kind then disappears and cannot be created again at once")
+    @Test("Deleting a kind needs a confirmation, reports its effect and can be repeated")
     func deleting() async throws {
         try await withStore { store in
             let freshet = Shell(store: store)
@@ -119,6 +126,15 @@ struct OperateTests {
             #expect(result.out == "retired com.example.bank Purchases: 1 timelines are to be removed\n")
             result = try await freshet("kinds", "delete", "--app", Self.app, "Purchases", "--yes")
             #expect(result.status == 0 && result.out.contains("was retired already: 1 timelines are left"))
+        }
+    }
+
+    @Test("A deleted kind's widgets disappear, and it cannot be created again until its timelines are removed")
+    func deleted() async throws {
+        try await withStore { store in
+            let freshet = Shell(store: store)
+            try await store.place([.test("w1")])
+            _ = try await store.store.retire(app: Self.app, kind: "Purchases")
             for arguments in [
                 ["widgets", "show", "--app", Self.app, "w1"],
                 ["timelines", "show", "--app", Self.app, "--widget", "w1"],

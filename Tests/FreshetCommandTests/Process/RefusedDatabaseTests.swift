@@ -8,6 +8,18 @@ import WidgetModel
 
 @Suite("Commands on databases that Freshet refuses", .tags(.process), .timeLimit(.patience))
 struct RefusedDatabaseTests {
+    /// Expects that `freshet doctor` reports a problem of the database with a text.
+    private func expectProblem(_ text: String, _ environment: [String: String]) async throws {
+        let doctor = try await FreshetProcess.run(
+            ["doctor", "--json", "--time-limit", "300", "--set", "kafka.embedded=true"], environment: environment)
+        let findings = try #require(JSONValue.parse(doctor.out)["findings"]?.arrayValue)
+        #expect(
+            findings.contains {
+                $0["check"] == "postgres" && $0["severity"] == "problem"
+                    && $0["message"]?.stringValue?.contains(text) == true
+            }, "\(doctor.out)")
+    }
+
     @Test("Through a pooler in transaction mode no process starts, nothing is set, and doctor names the pooler")
     func pooler() async throws {
         try await withDatabase { database in
@@ -25,14 +37,7 @@ struct RefusedDatabaseTests {
             }
             let tables = try await database.pool.query(TableCount())
             #expect(tables == [0])
-            let doctor = try await FreshetProcess.run(
-                ["doctor", "--json", "--time-limit", "300", "--set", "kafka.embedded=true"], environment: environment)
-            let findings = try #require(JSONValue.parse(doctor.out)["findings"]?.arrayValue)
-            #expect(
-                findings.contains {
-                    $0["check"] == "postgres" && $0["severity"] == "problem"
-                        && $0["message"]?.stringValue?.contains("a connection pooler in transaction") == true
-                }, "\(doctor.out)")
+            try await expectProblem("a connection pooler in transaction", environment)
             #expect(pooler.statements.allSatisfy { !$0.contains("set_config") }, "\(pooler.statements)")
         }
     }
@@ -53,14 +58,7 @@ struct RefusedDatabaseTests {
                 #expect(refused.status == 78, "\(arguments): \(refused.err)")
                 #expect(refused.err.contains("LATIN1"), "\(arguments): \(refused.err)")
             }
-            let doctor = try await FreshetProcess.run(
-                ["doctor", "--json", "--time-limit", "300", "--set", "kafka.embedded=true"], environment: environment)
-            let findings = try #require(JSONValue.parse(doctor.out)["findings"]?.arrayValue)
-            #expect(
-                findings.contains {
-                    $0["check"] == "postgres" && $0["severity"] == "problem"
-                        && $0["message"]?.stringValue?.contains("LATIN1") == true
-                }, "\(doctor.out)")
+            try await expectProblem("LATIN1", environment)
             try await database.pool.withConnection { try await $0.simple("DROP DATABASE \(name) WITH (FORCE)") }
         }
     }

@@ -11,24 +11,34 @@ import WidgetStore
 
 @Suite(.tags(.process), .timeLimit(.patience))
 struct ShutdownTests {
-    @Test("The first signal waits for work in flight; the second ends the process at once and returns the work")
-    func secondSignal() async throws {
+    /// A running process with placed widgets whose provider takes a minute.
+    private func withSlowProvider(
+        graceTime: String, widgets: Int, _ body: @Sendable (Installation, FreshetProcess) async throws -> Void
+    ) async throws {
         let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
         let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
         try await withInstallation { installation in
             var apps = Installation.apps(providerPort: Int(port))
             for index in apps[0].kinds.indices { apps[0].kinds[index].timeout = .seconds(60) }
             _ = try await installation.store.store.apply(apps, secrets: [:]) { Array(repeating: 7, count: 32) }
-            let (process, _) = try await installation.run("--set", "workers.graceTime=60s")
+            let (process, _) = try await installation.run("--set", "workers.graceTime=\(graceTime)")
             let environment = try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London")
-            try await installation.publish([
-                OutgoingEvent(
-                    .placed(
-                        WidgetPlacement(
-                            app: Installation.app, widget: "w", user: "u", device: "d", kind: "DueDate",
-                            family: .systemSmall, environment: environment)),
-                    time: Timestamp.now())
-            ])
+            try await installation.publish(
+                (0..<widgets).map { number in
+                    OutgoingEvent(
+                        .placed(
+                            WidgetPlacement(
+                                app: Installation.app, widget: "w\(number)", user: "u\(number)", device: "d\(number)",
+                                kind: "DueDate", family: .systemSmall, environment: environment)),
+                        time: Timestamp.now())
+                })
+            try await body(installation, process)
+        }
+    }
+
+    @Test("The first signal waits for work in flight; the second ends the process at once and returns the work")
+    func secondSignal() async throws {
+        try await withSlowProvider(graceTime: "60s", widgets: 1) { installation, process in
             try await eventually("the timeline is being fetched") {
                 try await installation.store.integer("SELECT count(*) FROM work WHERE lease IS NOT NULL") == 1
             }
@@ -46,23 +56,7 @@ struct ShutdownTests {
 
     @Test("Work that exceeds the grace time is returned, and the process ends in order")
     func graceTime() async throws {
-        let provider = try FreshetProcess(["provider", "--port", "0", "--latency", "60s"])
-        let port = try #require(try await provider.firstLine()["port"]?.numberValue?.int64)
-        try await withInstallation { installation in
-            var apps = Installation.apps(providerPort: Int(port))
-            for index in apps[0].kinds.indices { apps[0].kinds[index].timeout = .seconds(60) }
-            _ = try await installation.store.store.apply(apps, secrets: [:]) { Array(repeating: 7, count: 32) }
-            let (process, _) = try await installation.run("--set", "workers.graceTime=1s")
-            let environment = try WidgetEnvironment(locale: "en-GB", timeZone: "Europe/London")
-            try await installation.publish(
-                (0..<20).map { user in
-                    OutgoingEvent(
-                        .placed(
-                            WidgetPlacement(
-                                app: Installation.app, widget: "w\(user)", user: "u\(user)", device: "d\(user)",
-                                kind: "DueDate", family: .systemSmall, environment: environment)),
-                        time: Timestamp.now())
-                })
+        try await withSlowProvider(graceTime: "1s", widgets: 20) { installation, process in
             // Placements on different partitions may be applied one after the other.
             try await eventually("all timelines are in lists, and some are being fetched") {
                 let listed = try await installation.store.integer(

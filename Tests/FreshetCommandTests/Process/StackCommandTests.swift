@@ -17,8 +17,8 @@ struct StackCommandTests {
         #"{"app":"\#(app)","user":"u1","device":"d1","stack":"home","widgets":\#(widgets),"time":"\#(time)"}"#
     }
 
-    @Test("Stacks are imported, an older one is left out, and each widget of a stack is explained")
-    func importAndExplain() async throws {
+    @Test("Stacks are imported, an older one is left out, and the widgets are explained in their order")
+    func importing() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
             let file = FileManager.default.temporaryDirectory.appendingPathComponent(
@@ -36,15 +36,34 @@ struct StackCommandTests {
             let counts = try JSONValue.parse(imported.out)
             #expect(counts["stacks"] == 1 && counts["older"] == 1, "\(imported.out)")
 
-            let explain = ["explain", "--app", Self.app, "--user", "u1", "--stack", "home"]
-            let json = try await FreshetProcess.run(explain + ["--json"], environment: environment)
+            let json = try await FreshetProcess.run(Self.explain + ["--json"], environment: environment)
             #expect(json.status == 0, "\(json.err)")
             let stacks = try #require(try JSONValue.parse(json.out).arrayValue)
             #expect(stacks.map { $0["plan"]?["device"] } == ["d1"])
             let items = try #require(stacks.first?["now"]?["items"]?.arrayValue)
             #expect(items.map { $0["widget"] } == ["w2", "w1"] && items.map { $0["top"] } == [true, false])
+        }
+    }
 
-            let text = try await FreshetProcess.run(explain, environment: environment)
+    private static let explain = ["explain", "--app", app, "--user", "u1", "--stack", "home"]
+
+    /// A stack of two widgets, and the environment of the command.
+    private func withStack(
+        _ body: (_ store: TestStore, _ environment: [String: String]) async throws -> Void
+    ) async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", kind: "DueDate")])
+            let app = try #require(try await store.directory().apps[Self.app])
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w2", "w1"])
+            _ = try await store.store.importStacks([(app: app, user: "u1", arrangement: stack, time: Timestamp.now())])
+            try await body(store, ["FRESHET_POSTGRES_URL": store.connectionString])
+        }
+    }
+
+    @Test("Each widget of a stack is explained, and why the stack is held")
+    func explain() async throws {
+        try await withStack { store, environment in
+            let text = try await FreshetProcess.run(Self.explain, environment: environment)
             #expect(text.status == 0, "\(text.err)")
             for part in ["stack home on device d1", "* w2", "w1: there is no evidence for it", "until "] {
                 #expect(text.out.contains(part), "\(part): \(text.out)")
@@ -52,12 +71,18 @@ struct StackCommandTests {
             #expect(text.out.contains("held: nobody has read its schedule"), "\(text.out)")
             let key = StackPlan.Key(app: Self.app, user: "u1", device: "d1", stack: "home")
             _ = try await store.pool.query(.wantSchedule(key))
-            let wanted = try await FreshetProcess.run(explain, environment: environment)
+            let wanted = try await FreshetProcess.run(Self.explain, environment: environment)
             #expect(wanted.out.contains("held: its first plan is due"), "\(wanted.out)")
-            let missing = try await FreshetProcess.run(explain.dropLast() + ["none"], environment: environment)
+        }
+    }
+
+    @Test("A missing stack and a stack of another device are not explained")
+    func missing() async throws {
+        try await withStack { _, environment in
+            let missing = try await FreshetProcess.run(Self.explain.dropLast() + ["none"], environment: environment)
             #expect(missing.status == 1 && missing.err.contains("has no stack"))
             let elsewhere = try await FreshetProcess.run(
-                explain + ["--device", "d2"], environment: environment)
+                Self.explain + ["--device", "d2"], environment: environment)
             #expect(elsewhere.status == 1)
         }
     }

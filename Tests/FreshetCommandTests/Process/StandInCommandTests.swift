@@ -60,8 +60,9 @@ struct StandInCommandTests {
             let all = try #require(try JSONValue.parse(json.out).arrayValue)
             #expect(all.map { $0["source"] } == ["manifest", "provider"])
             #expect(all.map { $0["content"] } == [[:], ["card": "Card"]])
-            #expect(all[1]["family"] == "systemSmall" && all[1]["locale"] == "en-AU")
-            #expect(all[1]["timeZone"] == "Australia/Sydney" && all[1]["dueAt"] == .null)
+            #expect(
+                ["family", "locale", "timeZone", "dueAt"].map { all[1][$0] }
+                    == ["systemSmall", "en-AU", "Australia/Sydney", .null])
             #expect(all[1]["fetchedAt"]?.stringValue.flatMap { Timestamp(rfc3339: $0) } != nil)
             let text = try await freshet(store, "placeholders", "list", "--app", Self.app)
             #expect(text.out.contains("Australia/Sydney") && text.out.contains(#"{"card":"Card"}"#))

@@ -235,9 +235,7 @@ struct SimulateProcessTests {
             #expect(real.allSatisfy { $0["fetches"] == .null && $0["ages"] == .null }, "there are no decisions")
             let run = try #require(replay["runs"]?.arrayValue?.first)
             let kind = try #require(run["report"]?["kinds"]?.arrayValue?.first)
-            #expect(kind["timelines"]?.numberValue?.int64 == 1)
-            #expect(kind["requests"]?.numberValue?.int64 == 140)
-            #expect(kind["views"]?.numberValue?.int64 == 140)
+            #expect(["timelines", "requests", "views"].map { kind[$0]?.numberValue?.int64 } == [1, 140, 140])
             #expect(kind["realPublicationAges"]?["p50"]?.numberValue != nil, "\(result.out)")
         }
     }
