@@ -219,7 +219,7 @@ struct BatchApplier: Sendable {
         if !removed.isEmpty {
             let owners = pipeline.append(.ownersOfWidgets(removed))
             needed = PersonFold.with(
-                needed, try await connection.run(pipeline).rows(owners) + fold.changes.compactMap(\.newOwner))
+                needed, rowsOf: try await connection.run(pipeline).rows(owners) + fold.changes.compactMap(\.newOwner))
             pipeline = PostgresPipeline()
         }
         let stored = pipeline.append(.readPeople(needed))

@@ -55,7 +55,7 @@ struct PersonFold {
     }
 
     /// People with further ones, of whom nothing is wanted but their rows.
-    static func with(_ people: [PersonKey], _ owners: [PersonKey]) -> [PersonKey] {
+    static func with(_ people: [PersonKey], rowsOf owners: [PersonKey]) -> [PersonKey] {
         var known = Set(people.map { ScopedIdentifier($0.appID, $0.user) })
         return people + owners.filter { known.insert(ScopedIdentifier($0.appID, $0.user)).inserted }
     }

@@ -95,19 +95,19 @@ extension TokenKeys {
 extension TokenKeys.Key {
     /// Reads one key of a set; nil for a key that does not verify tokens.
     fileprivate init?(_ value: JSONValue, at pointer: String) async throws(ModelError) {
-        func problem(_ member: String, _ message: String) -> ModelError {
+        func problem(in member: String, _ message: String) -> ModelError {
             ModelError(message: message, pointer: "\(pointer)/\(member)")
         }
         func coordinate(_ member: String) throws(ModelError) -> String {
             guard try Self.bytes(member, of: value, at: pointer).count == 32 else {
-                throw problem(member, "expected 32 bytes")
+                throw problem(in: member, "expected 32 bytes")
             }
             return try Self.text(member, of: value, at: pointer)
         }
         guard let algorithm = try Self.algorithm(of: value, at: pointer) else { return nil }
         let id = try Self.text("kid", of: value, at: pointer)
         guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw problem("kid", "expected 1 to 256 bytes of printable ASCII without spaces")
+            throw problem(in: "kid", "expected 1 to 256 bytes of printable ASCII without spaces")
         }
         let (collection, kid) = (JWTKeyCollection(), JWKIdentifier(string: id))
         let isPrivate = value["d"] != nil
@@ -116,11 +116,12 @@ extension TokenKeys.Key {
             case .hs256:
                 let secret = try Self.bytes("k", of: value, at: pointer)
                 guard secret.count >= TokenKeys.minimumSecretBytes else {
-                    throw problem("k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
+                    throw problem(
+                        in: "k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
                 }
                 // With a public key as the secret, every holder of the public key could sign.
                 guard !secret.starts(with: "-----BEGIN".utf8) else {
-                    throw problem("k", "is a PEM file, and no secret")
+                    throw problem(in: "k", "is a PEM file, and no secret")
                 }
                 await collection.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256, kid: kid)
             case .es256:
@@ -128,7 +129,7 @@ extension TokenKeys.Key {
                 if isPrivate {
                     let key = try ES256PrivateKey(key: try coordinate("d"))
                     guard key.publicKey == publicKey else {
-                        throw problem("d", "belongs to another public key")
+                        throw problem(in: "d", "belongs to another public key")
                     }
                     await collection.add(ecdsa: key, kid: kid)
                 } else {
@@ -139,7 +140,7 @@ extension TokenKeys.Key {
                 if isPrivate {
                     let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
                     guard key.publicKey == publicKey else {
-                        throw problem("d", "belongs to another public key")
+                        throw problem(in: "d", "belongs to another public key")
                     }
                     await collection.add(eddsa: key, kid: kid)
                 } else {

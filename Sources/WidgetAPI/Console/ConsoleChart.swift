@@ -17,9 +17,9 @@ extension ConsoleVisit {
                 chart(
                     "Throughput", unit: "a second",
                     [
-                        history.rate("events applied", MetricRegistry.catalogue.ingestEvents.definition.name),
-                        history.rate("timelines stored", MetricRegistry.catalogue.stored.definition.name),
-                        history.rate("timelines published", MetricRegistry.catalogue.published.definition.name),
+                        history.rate("events applied", of: MetricRegistry.catalogue.ingestEvents.definition.name),
+                        history.rate("timelines stored", of: MetricRegistry.catalogue.stored.definition.name),
+                        history.rate("timelines published", of: MetricRegistry.catalogue.published.definition.name),
                     ], alert: .timelinesOverdue)
             ),
             (
@@ -36,7 +36,8 @@ extension ConsoleVisit {
                     fetches, unit: "%",
                     ["1h", "6h"].map { window in
                         history.percentage(
-                            "in \(window)", "\(MetricRegistry.catalogue.deliveryMissed.definition.name) \(window)",
+                            "in \(window)",
+                            part: "\(MetricRegistry.catalogue.deliveryMissed.definition.name) \(window)",
                             of: "\(MetricRegistry.catalogue.deliveryChanges.definition.name) \(window)")
                     }, alert: .deliveryLate, objective: 5)
             ),
@@ -63,7 +64,7 @@ extension ConsoleVisit {
                     .deadLetters
                 ),
             ].map { (title: String, unit: String, gauges: [(String, String)], alert: ConsoleAlert) in
-                (title, chart(title, unit: unit, gauges.map { history.gauge($0.0, $0.1) }, alert: alert))
+                (title, chart(title, unit: unit, gauges.map { history.gauge($0.0, of: $0.1) }, alert: alert))
             }
     }
 

@@ -52,13 +52,13 @@ package final class MetricHistory: Sendable {
 /// Lines of charts, over seconds until the last sample.
 extension MetricHistory {
     /// A gauge, or a sum of gauges.
-    func gauge(_ name: String, _ series: String) -> Chart.Series {
+    func gauge(_ name: String, of series: String) -> Chart.Series {
         let samples = samples
         return Chart.Series(name, .line, points: samples.map { (Self.seconds($0, samples), $0.values[series]) })
     }
 
     /// Percentage of one gauge in another; nil where that is 0.
-    func percentage(_ name: String, _ series: String, of whole: String) -> Chart.Series {
+    func percentage(_ name: String, part series: String, of whole: String) -> Chart.Series {
         let samples = samples
         let points = samples.map { sample in
             let all = sample.values[whole].flatMap { $0 > 0 ? $0 : nil }
@@ -68,7 +68,7 @@ extension MetricHistory {
     }
 
     /// Increments of a counter per second.
-    func rate(_ name: String, _ series: String) -> Chart.Series {
+    func rate(_ name: String, of series: String) -> Chart.Series {
         line(name) { before, after, seconds in
             guard let old = before.values[series], let new = after.values[series], new >= old else { return nil }
             return (new - old) / seconds

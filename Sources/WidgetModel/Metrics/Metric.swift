@@ -57,7 +57,7 @@ extension MetricDefinition {
     }
 
     /// Labels with one more at their end.
-    static func adding(_ name: String, _ value: String, to labels: String) -> String {
+    static func adding(_ name: String, value: String, to labels: String) -> String {
         labels.isEmpty ? "{\(name)=\"\(value)\"}" : "\(labels.dropLast()),\(name)=\"\(value)\"}"
     }
 
@@ -212,7 +212,7 @@ extension AnyMetric {
         text += "# HELP \(definition.name) \(MetricDefinition.escaped(definition.help, alsoQuotes: false))\n"
         text += "# TYPE \(definition.name) \(definition.instrument.name)\n"
         for (labels, series) in series.sorted(by: { $0.labels < $1.labels }) {
-            series.write(definition.name, labels, to: &text)
+            series.write(definition.name, labels: labels, to: &text)
         }
     }
 }
@@ -226,7 +226,7 @@ package protocol MetricSeries: AnyObject, Sendable {
     /// Appends the series' lines to the page.
     ///
     /// - Parameter labels: as ``MetricDefinition/labels(_:)`` writes them.
-    func write(_ name: String, _ labels: String, to text: inout String)
+    func write(_ name: String, labels: String, to text: inout String)
 }
 
 final class CounterSeries: MetricSeries, CounterHandler, FloatingPointCounterHandler {
@@ -254,7 +254,7 @@ final class CounterSeries: MetricSeries, CounterHandler, FloatingPointCounterHan
 
     var value: Double { Double(whole.load(ordering: .relaxed)) + part.load(ordering: .relaxed) }
 
-    func write(_ name: String, _ labels: String, to text: inout String) {
+    func write(_ name: String, labels: String, to text: inout String) {
         let isWhole = part.load(ordering: .relaxed) == 0
         text += "\(name)\(labels) \(isWhole ? "\(whole.load(ordering: .relaxed))" : MetricDefinition.number(value))\n"
     }
@@ -284,7 +284,7 @@ final class GaugeSeries: MetricSeries, MeterHandler, RecorderHandler {
     func record(_ value: Int64) { set(Double(value)) }
     func record(_ value: Double) { set(value) }
 
-    func write(_ name: String, _ labels: String, to text: inout String) {
+    func write(_ name: String, labels: String, to text: inout String) {
         text += "\(name)\(labels) \(MetricDefinition.number(value))\n"
     }
 }
@@ -329,10 +329,10 @@ package final class HistogramSeries: MetricSeries, RecorderHandler, TimerHandler
         return (buckets, counts.sum)
     }
 
-    package func write(_ name: String, _ labels: String, to text: inout String) {
+    package func write(_ name: String, labels: String, to text: inout String) {
         let (buckets, sum) = cumulated
         for (bound, count) in buckets {
-            let bound = MetricDefinition.adding("le", MetricDefinition.number(bound), to: labels)
+            let bound = MetricDefinition.adding("le", value: MetricDefinition.number(bound), to: labels)
             text += "\(name)_bucket\(bound) \(count)\n"
         }
         text += "\(name)_sum\(labels) \(MetricDefinition.number(sum))\n"

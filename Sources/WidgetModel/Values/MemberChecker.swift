@@ -47,7 +47,7 @@ struct MemberChecker {
 
     func pointer(to key: String) -> String { pointer + "/" + JSONPointer.escape(key) }
 
-    mutating func fail(_ key: String, _ message: String) {
+    mutating func fail(in key: String, _ message: String) {
         errors.append(ModelError(message: message, pointer: pointer(to: key)))
     }
 
@@ -70,7 +70,7 @@ struct MemberChecker {
     /// The member's value, with an error when it is absent.
     mutating func required(_ key: String) -> JSONValue? {
         if let value = optional(key) { return value }
-        fail(key, "required member \(Text.quoted(key)) is missing")
+        fail(in: key, "required member \(Text.quoted(key)) is missing")
         return nil
     }
 
@@ -80,7 +80,7 @@ struct MemberChecker {
     ) -> String? {
         guard let value = isRequired ? required(key) : optional(key) else { return nil }
         guard case .string(let text) = value else {
-            fail(key, Self.expectedString(value))
+            fail(in: key, Self.expectedString(value))
             return nil
         }
         let problem: String? =
@@ -89,34 +89,34 @@ struct MemberChecker {
             } else {
                 Text.identifierProblem(text, maximumBytes: maximumBytes)
             }
-        if let problem { fail(key, problem) }
+        if let problem { fail(in: key, problem) }
         return problem == nil ? text : nil
     }
 
     /// The converted value of a member, with an error if `convert` returns nil.
     private mutating func value<Value>(
-        _ key: String, _ expected: String, _ convert: (JSONValue) -> Value?
+        _ key: String, expected: String, _ convert: (JSONValue) -> Value?
     ) -> Value? {
         guard let value = optional(key) else { return nil }
         let converted = convert(value)
-        if converted == nil { fail(key, "expected \(expected), found \(value.kind.name)") }
+        if converted == nil { fail(in: key, "expected \(expected), found \(value.kind.name)") }
         return converted
     }
 
     mutating func boolean(_ key: String) -> Bool? {
-        value(key, "a boolean") { if case .bool(let flag) = $0 { flag } else { nil } }
+        value(key, expected: "a boolean") { if case .bool(let flag) = $0 { flag } else { nil } }
     }
 
     mutating func integer(_ key: String, in range: ClosedRange<Int64>) -> Int64? {
-        guard let number = value(key, "an integer", \.numberValue) else { return nil }
+        guard let number = value(key, expected: "an integer", \.numberValue) else { return nil }
         if let integer = number.int64, range.contains(integer) { return integer }
         let found = Text.printable(number.text, maximum: 64)
-        fail(key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(found)")
+        fail(in: key, "expected an integer from \(range.lowerBound) to \(range.upperBound), found \(found)")
         return nil
     }
 
     mutating func number(_ key: String) -> Double? {
-        value(key, "a number", \.numberValue)?.double
+        value(key, expected: "a number", \.numberValue)?.double
     }
 
     /// A duration: a text such as `90s`, or a number of seconds.
@@ -130,12 +130,12 @@ struct MemberChecker {
         }
         guard let duration else {
             let found = value.stringValue.map { Text.quoted($0) } ?? value.kind.name
-            fail(key, "expected seconds or \(Duration.textForm), found \(found)")
+            fail(in: key, "expected seconds or \(Duration.textForm), found \(found)")
             return nil
         }
         guard range.contains(duration) else {
             let bounds = "\(range.lowerBound.text) to \(range.upperBound.text)"
-            fail(key, "expected \(bounds), found \(duration.text)")
+            fail(in: key, "expected \(bounds), found \(duration.text)")
             return nil
         }
         return duration
@@ -147,7 +147,7 @@ struct MemberChecker {
         do throws(ModelError) {
             return try ProviderURL(text).description
         } catch {
-            fail(key, error.message)
+            fail(in: key, error.message)
             return nil
         }
     }
@@ -170,9 +170,9 @@ struct MemberChecker {
     mutating func forEachElement(
         _ key: String, maximum: Int = 1000, _ body: (JSONValue, _ pointer: String, inout [ModelError]) -> Void
     ) {
-        guard let values = value(key, "an array", \.arrayValue) else { return }
+        guard let values = value(key, expected: "an array", \.arrayValue) else { return }
         guard values.count <= maximum else {
-            return fail(key, "at most \(maximum) are allowed, found \(values.count)")
+            return fail(in: key, "at most \(maximum) are allowed, found \(values.count)")
         }
         for (index, value) in values.enumerated() { body(value, "\(pointer(to: key))/\(index)", &errors) }
     }
@@ -196,7 +196,7 @@ struct MemberChecker {
 
     /// The members of an object whose values are texts.
     mutating func texts(_ key: String) -> [String: String] {
-        guard let object = value(key, "an object", \.objectValue) else { return [:] }
+        guard let object = value(key, expected: "an object", \.objectValue) else { return [:] }
         var texts: [String: String] = [:]
         for member in object.members {
             guard case .string(let text) = member.value else {
@@ -225,13 +225,14 @@ struct MemberChecker {
         _ key: String, expected: String, _ names: [String] = [], skipsUnknown: Bool = false,
         _ convert: (String) -> Element?
     ) -> [Element]? {
-        guard let values = value(key, "an array", \.arrayValue) else { return nil }
+        guard let values = value(key, expected: "an array", \.arrayValue) else { return nil }
         var elements: [Element] = []
         for (index, value) in values.enumerated() {
             guard case .string(let text) = value, let element = convert(text) else {
                 if skipsUnknown, value.stringValue != nil { continue }
                 let message =
-                    value.stringValue.map { Self.unexpected($0, expected, names) } ?? Self.expectedString(value)
+                    value.stringValue.map { Self.unexpected($0, expected: expected, among: names) }
+                    ?? Self.expectedString(value)
                 errors.append(ModelError(message: message, pointer: pointer(to: key) + "/\(index)"))
                 continue
             }
@@ -250,7 +251,10 @@ struct MemberChecker {
         guard let value = optional(key) else { return nil }
         guard case .string(let text) = value, let choice = convert(text) else {
             let expected = names.joined(separator: " or ")
-            fail(key, value.stringValue.map { Self.unexpected($0, expected, names) } ?? Self.expectedString(value))
+            fail(
+                in: key,
+                value.stringValue.map { Self.unexpected($0, expected: expected, among: names) }
+                    ?? Self.expectedString(value))
             return nil
         }
         return choice
@@ -260,7 +264,7 @@ struct MemberChecker {
     mutating func refuseUnknown() {
         guard !ignoresUnknown else { return }
         for key in object.keys where !known.contains(where: { Text.equal($0, key) }) {
-            fail(key, "unknown member \(Text.quoted(key))" + key.hint(among: known))
+            fail(in: key, "unknown member \(Text.quoted(key))" + key.hint(among: known))
         }
     }
 
@@ -271,7 +275,7 @@ struct MemberChecker {
         }
     }
 
-    static func unexpected(_ text: String, _ expected: String, _ names: [String]) -> String {
+    static func unexpected(_ text: String, expected: String, among names: [String]) -> String {
         "expected \(expected), found \(Text.quoted(text))" + text.hint(among: names)
     }
 }

@@ -303,7 +303,9 @@ extension IntentParameter {
         if hasDynamicOptions || cases.contains(where: { Text.equal($0.name, name) }) { return .success(.string(name)) }
         let names = cases.map(\.name)
         return .failure(
-            ModelError(message: MemberChecker.unexpected(name, "one of \(names.joined(separator: ", "))", names)))
+            ModelError(
+                message: MemberChecker.unexpected(
+                    name, expected: "one of \(names.joined(separator: ", "))", among: names)))
     }
 }
 
@@ -459,7 +461,9 @@ extension IntentDefinition {
             }
             guard let parent = parameter.parent else { continue }
             guard let definition = self.parameter(parent.name) else {
-                members.fail(at: "\(place)/parent/name", MemberChecker.unexpected(parent.name, "a parameter", names))
+                members.fail(
+                    at: "\(place)/parent/name",
+                    MemberChecker.unexpected(parent.name, expected: "a parameter", among: names))
                 continue
             }
             if definition.canonical(parent.value) == nil {
@@ -473,7 +477,7 @@ extension IntentDefinition {
             for (position, name) in combination.enumerated() where parameter(name) == nil {
                 members.fail(
                     at: "supportedCombinations/\(index)/\(position)",
-                    MemberChecker.unexpected(name, "a parameter", names))
+                    MemberChecker.unexpected(name, expected: "a parameter", among: names))
             }
         }
     }
@@ -561,7 +565,7 @@ extension IntentParameter {
         if type != nil, let defaultValue, parameter.canonical(defaultValue) == nil {
             var problems: [ModelError] = []
             _ = parameter.read(defaultValue, family: .systemSmall, at: "", &problems)
-            members.fail("default", problems.first?.message ?? "not a value of the parameter")
+            members.fail(in: "default", problems.first?.message ?? "not a value of the parameter")
         }
         return parameter
     }
@@ -580,9 +584,9 @@ extension IntentParameter {
         _ = members.required("type")
         guard let type = members.choice("type", among: types, { types.contains($0) ? $0 : nil }) else { return nil }
         for (key, owners) in memberTypes where !owners.contains(type) && members.optional(key) != nil {
-            members.fail(key, "is a member of parameters of type \(owners.joined(separator: " or ")), not \(type)")
+            members.fail(in: key, "is a member of parameters of type \(owners.joined(separator: " or ")), not \(type)")
         }
-        if let problem = range.problem(control, type) { members.fail(problem.key, problem.message) }
+        if let problem = range.problem(control, type) { members.fail(in: problem.key, problem.message) }
         switch type {
         case "string": return .string(capitalization ?? .sentences)
         case "boolean": return .boolean
@@ -594,7 +598,7 @@ extension IntentParameter {
         case "url": return .url
         case "enumeration":
             if cases.isEmpty, members.optional("dynamicOptions") != .bool(true), members.optional("search") == nil {
-                members.fail("cases", "an enumeration has cases, or dynamicOptions")
+                members.fail(in: "cases", "an enumeration has cases, or dynamicOptions")
             }
             for (index, name) in cases.map(\.name).enumerated()
             where cases[..<index].contains(where: { Text.equal($0.name, name) }) {

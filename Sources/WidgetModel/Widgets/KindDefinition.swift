@@ -332,7 +332,7 @@ extension KindDefinition {
             "volatileFields", expected: "a JSON pointer into the content such as /generatedAt"
         ) { text in text.isEmpty ? nil : JSONPointer(text).map { _ in text } }
         if let volatileFields, volatileFields.count > maximumVolatileFields {
-            members.fail("volatileFields", "at most \(maximumVolatileFields) are allowed")
+            members.fail(in: "volatileFields", "at most \(maximumVolatileFields) are allowed")
         }
         let accentColor = members.string("accentColor")
         let backgroundColor = members.string("backgroundColor")
@@ -365,7 +365,7 @@ extension KindDefinition {
         let families = members.list(
             "families", among: WidgetFamily.allCases.map(\.name), skipsUnknown: form.isStored, WidgetFamily.init(name:))
         if form.isStored, families?.isEmpty == true {
-            members.fail("families", "names no family that this version knows")
+            members.fail(in: "families", "names no family that this version knows")
         }
         return families
     }
@@ -379,10 +379,10 @@ extension KindDefinition {
             if let names = intent?.parameters.map(\.name),
                 let unknown = template.parameters.first(where: { name in !names.contains { Text.equal($0, name) } })
             {
-                members.fail("widgetURL", MemberChecker.unexpected(unknown, "a parameter", names))
+                members.fail(in: "widgetURL", MemberChecker.unexpected(unknown, expected: "a parameter", among: names))
             }
         } catch {
-            members.fail("widgetURL", error.message)
+            members.fail(in: "widgetURL", error.message)
         }
         return text
     }
@@ -390,7 +390,7 @@ extension KindDefinition {
     private static func readProviderURL(_ members: inout MemberChecker, _ form: Form) -> String? {
         guard case .manifest(let appProvider) = form else { return members.providerURL("providerURL") }
         guard members.optional("provider") == nil else { return members.object("provider") { $0.providerURL("url") } }
-        if appProvider == nil { members.fail("provider", "is missing, and the app names no default") }
+        if appProvider == nil { members.fail(in: "provider", "is missing, and the app names no default") }
         return appProvider
     }
 
@@ -401,7 +401,7 @@ extension KindDefinition {
             let minimum = budget.integer("minimum", in: 0...100_000).map(Int.init) ?? standard.minimum
             let maximum = budget.integer("maximum", in: 1...100_000).map(Int.init) ?? standard.maximum
             if budget.errors.isEmpty, minimum > maximum {
-                budget.fail("minimum", "must not be greater than the maximum, \(maximum)")
+                budget.fail(in: "minimum", "must not be greater than the maximum, \(maximum)")
             }
             return DailyBudget(minimum: minimum, maximum: maximum)
         }
@@ -411,9 +411,9 @@ extension KindDefinition {
         guard let placeholder = members.required("placeholder") else { return nil }
         let canonical = placeholder.canonicalBytes
         if canonical.count > maximumPlaceholderBytes {
-            members.fail("placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(canonical.count)")
+            members.fail(in: "placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(canonical.count)")
         }
-        if canonical.hasEscapedNull { members.fail("placeholder", "must not contain U+0000") }
+        if canonical.hasEscapedNull { members.fail(in: "placeholder", "must not contain U+0000") }
         return placeholder
     }
 }
@@ -447,7 +447,7 @@ extension AppDefinition {
 
         let name = members.string("app", isRequired: true)
         if let name, !isBundleIdentifier(name) {
-            members.fail("app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
+            members.fail(in: "app", "expected a bundle identifier such as com.example.bank, found \(Text.quoted(name))")
         }
         let developerMode = members.boolean("developerMode")
         // An unusable provider counts as "", so that it is reported once, not for each kind without its own provider.
@@ -457,13 +457,13 @@ extension AppDefinition {
         var kinds: [KindDefinition] = []
         switch members.required("kinds") {
         case .array(let values) where values.isEmpty:
-            members.fail("kinds", "expected at least one kind")
+            members.fail(in: "kinds", "expected at least one kind")
         case .array(let values) where values.count > maximumKinds:
-            members.fail("kinds", "at most \(maximumKinds) kinds are allowed, found \(values.count)")
+            members.fail(in: "kinds", "at most \(maximumKinds) kinds are allowed, found \(values.count)")
         case .array(let values):
             kinds = readKinds(values, provider: provider, &members)
         case let value?:
-            members.fail("kinds", "expected an array, found \(value.kind.name)")
+            members.fail(in: "kinds", "expected an array, found \(value.kind.name)")
         case nil:
             break
         }

@@ -654,16 +654,16 @@ extension WidgetChange {
 extension WidgetConfiguration {
     /// Whether all members of another one are in it, as PostgreSQL's `@>` finds.
     fileprivate func contains(_ other: WidgetConfiguration) -> Bool {
-        other.isEmpty || Self.contains(value, other.value)
+        other.isEmpty || Self.contains(other.value, in: value)
     }
 
-    private static func contains(_ left: JSONValue, _ right: JSONValue) -> Bool {
-        switch (left, right) {
-        case (.object(let left), .object(let right)):
-            right.members.allSatisfy { member in left[member.key].map { contains($0, member.value) } ?? false }
-        case (.array(let left), .array(let right)):
-            right.allSatisfy { element in left.contains { contains($0, element) } }
-        default: left == right
+    private static func contains(_ part: JSONValue, in whole: JSONValue) -> Bool {
+        switch (whole, part) {
+        case (.object(let whole), .object(let part)):
+            part.members.allSatisfy { member in whole[member.key].map { contains(member.value, in: $0) } ?? false }
+        case (.array(let whole), .array(let part)):
+            part.allSatisfy { element in whole.contains { contains(element, in: $0) } }
+        default: whole == part
         }
     }
 }

@@ -56,13 +56,15 @@ private func causes(
 ) throws(PostgresError) -> [ExplainedCause] {
     let causes = [
         try ExplainedCause(
-            role: .request, position: row.cause("cause_topic", "cause_partition", "cause_offset"),
+            role: .request,
+            position: row.cause(topic: "cause_topic", partition: "cause_partition", offset: "cause_offset"),
             reason: row.reason("cause_reason"), appliedAt: claimed.requestedAt),
         try ExplainedCause(
-            role: .decision, position: row.cause("decision_topic", "decision_partition", "decision_offset"),
+            role: .decision,
+            position: row.cause(topic: "decision_topic", partition: "decision_partition", offset: "decision_offset"),
             reason: row.reason("decision_reason"), appliedAt: row.optional("decided_at")),
         try ExplainedCause(
-            role: .kind, position: row.cause("kind_topic", "kind_partition", "kind_offset"),
+            role: .kind, position: row.cause(topic: "kind_topic", partition: "kind_partition", offset: "kind_offset"),
             reason: row.reason("kind_reason"), appliedAt: row.optional("bumped_at")),
     ]
     return causes.filter { $0.position != nil || $0.reason != nil }

@@ -45,7 +45,7 @@ package struct TimelineDetail: Sendable {
         kind = try row.value("kind")
         lane = try row.lane("listed_lane")
         decision = try Decision(rawValue: row.value("last_decision"))
-        latestCause = try row.cause("cause_topic", "cause_partition", "cause_offset")
+        latestCause = try row.cause(topic: "cause_topic", partition: "cause_partition", offset: "cause_offset")
         storedAt = try row.optional("stored_at")
         widgetURL = try row.optional("widget_url")
         content = try row.optional("content", as: PostgresTextBytes.self)?.bytes

@@ -43,7 +43,7 @@ func isKnownFamily(_ column: String) -> String {
 extension PostgresRow {
     /// A position in Kafka, stored as three columns that are NULL together.
     func cause(
-        _ topic: StaticString, _ partition: StaticString, _ offset: StaticString
+        topic: StaticString, partition: StaticString, offset: StaticString
     ) throws(PostgresError) -> EventPosition? {
         guard let topic = try optional(topic, as: Int16.self),
             let partition = try optional(partition, as: Int32.self),

@@ -121,10 +121,10 @@ package final class ClaimedTimeline: Sendable {
         user = try row.optional("user_id")
         let isTargeted = state.requested > state.rendered
         if isTargeted {
-            cause = try row.cause("cause_topic", "cause_partition", "cause_offset")
+            cause = try row.cause(topic: "cause_topic", partition: "cause_partition", offset: "cause_offset")
             reason = try row.reason("cause_reason")
         } else if kind.isAhead(of: state.generation) {
-            cause = try row.cause("kind_topic", "kind_partition", "kind_offset")
+            cause = try row.cause(topic: "kind_topic", partition: "kind_partition", offset: "kind_offset")
             reason = try row.reason("kind_reason")
         } else {
             cause = nil

@@ -164,40 +164,42 @@ extension ExplainedWidget {
     /// The explanation as text: one labelled statement per line.
     fileprivate var lines: [String] {
         var lines: [String] = []
-        func add(_ label: String, _ text: String) {
+        func add(_ label: String, text: String) {
             lines.append(label + String(repeating: " ", count: max(1, 11 - label.count)) + text)
         }
         let place = "\(widget.app) \(widget.kind) · \(widget.family?.name ?? "unknown family")"
-        add("widget", "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
-        if let unreadable = widget.unreadable { add("unreadable", "not reloaded: \(unreadable)") }
+        add("widget", text: "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
+        if let unreadable = widget.unreadable { add("unreadable", text: "not reloaded: \(unreadable)") }
         guard let timeline = widget.timeline, let explanation = widget.explanation else {
             let none = widget.isRemoved ? "none: the widget was removed" : "it is being replaced; ask again"
-            add("timeline", widget.timelineID?.description ?? none)
+            add("timeline", text: widget.timelineID?.description ?? none)
             addRefused(add)
             return lines
         }
         let facts = timeline.facts
-        add("timeline", widget.timelineID?.description ?? "")
-        add("next", "\(explanation.next)")
-        for note in explanation.notes { add("", "\(note)") }
-        add("last", "\(explanation.last)")
+        add("timeline", text: widget.timelineID?.description ?? "")
+        add("next", text: "\(explanation.next)")
+        for note in explanation.notes { add("", text: "\(note)") }
+        add("last", text: "\(explanation.last)")
         addRefused(add)
-        add("requested", requested(facts))
+        add("requested", text: requested(facts))
         for event in events {
-            for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text) }
+            for (index, text) in texts(of: event).enumerated() { add(index == 0 ? "by" : "", text: text) }
         }
-        add("fetch", fetch(facts))
-        add("eligible", eligible(explanation))
-        add("policy", policy(facts))
-        add("budget", budget(explanation))
-        add("views", views(timeline, explanation))
-        add("lane", facts.lease.map { "\(facts.lane.name), leased as claim \($0.token)" } ?? facts.lane.name)
+        add("fetch", text: fetch(facts))
+        add("eligible", text: eligible(explanation))
+        add("policy", text: policy(facts))
+        add("budget", text: budget(explanation))
+        add("views", text: views(timeline, explanation))
+        add("lane", text: facts.lease.map { "\(facts.lane.name), leased as claim \($0.token)" } ?? facts.lane.name)
         if let content = timeline.content {
-            add("stored", "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
+            add(
+                "stored",
+                text: "revision \(content.revision), \(content.bytes) bytes, \(content.storedAt.words(from: now))")
         }
         if let registration = registration {
             let sentences = registration.sentences(storedRevision: timeline.content?.revision, at: now)
-            for (index, text) in sentences.enumerated() { add(index == 0 ? "device" : "", text) }
+            for (index, text) in sentences.enumerated() { add(index == 0 ? "device" : "", text: text) }
         }
         return lines
     }

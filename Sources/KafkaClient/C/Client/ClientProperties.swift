@@ -19,7 +19,7 @@ extension ClientHandle {
             } else if isForeign(canonical, to: role) {
                 // Checked on a scratch configuration.
                 let scratch = unsafe rd_kafka_conf_new()
-                if let problem = unsafe set(name, value, on: scratch) { problems.append(problem) }
+                if let problem = unsafe set(name, to: value, on: scratch) { problems.append(problem) }
                 unsafe rd_kafka_conf_destroy(scratch)
             } else {
                 effective[canonical] = value
@@ -28,14 +28,14 @@ extension ClientHandle {
         effective.merge(fixed) { _, fixed in fixed }
         for (name, value) in effective.sorted(by: { $0.key < $1.key })
         where !(name == "bootstrap.servers" && value.isEmpty) {
-            if let problem = unsafe set(name, value, on: pointer) { problems.append(problem) }
+            if let problem = unsafe set(name, to: value, on: pointer) { problems.append(problem) }
         }
-        for (name, value) in newer where effective[name] == nil { _ = unsafe set(name, value, on: pointer) }
+        for (name, value) in newer where effective[name] == nil { _ = unsafe set(name, to: value, on: pointer) }
         return problems
     }
 
     /// Sets a property and returns the problem with it, if any.
-    private static func set(_ name: String, _ value: String, on pointer: OpaquePointer?) -> String? {
+    private static func set(_ name: String, to value: String, on pointer: OpaquePointer?) -> String? {
         let (result, text) = unsafe withErrorText { unsafe rd_kafka_conf_set(pointer, name, value, $0, $1) }
         switch result {
         case RD_KAFKA_CONF_OK:
