@@ -57,7 +57,7 @@ package struct Chart: Sendable {
     /// Parts of the axis that follow each other, drawn as a strip under the values.
     package var strip: [Range<Double>] = []
     /// Vertical lines with the names of their classes.
-    package var marks: [(name: String, x: Double)] = []
+    package var markers: [(name: String, x: Double)] = []
     /// Value that should not be exceeded.
     package var limit: Double?
     /// Height of the values' area in pixels.
@@ -139,7 +139,7 @@ package struct Chart: Sendable {
         let limit: HTML = limit.map { horizontal("limit", at: $0) } ?? ""
         return [
             HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines.isEmpty ? "" : stretched, labels, bands,
-            HTML(ticks.map(tick)), HTML(marks.map(mark)),
+            HTML(ticks.map(tick)), HTML(markers.map(marker)),
         ].reduce(into: "" as HTML, +=)
     }
 
@@ -191,9 +191,9 @@ package struct Chart: Sendable {
             """
     }
 
-    private func mark(_ mark: (name: String, x: Double)) -> HTML {
-        let x = percent(place(mark.x))
-        return "<line class=\"\(mark.name)\" x1=\"\(x)\" x2=\"\(x)\" y1=\"4\" y2=\"\(axis + 4)\"/>"
+    private func marker(_ marker: (name: String, x: Double)) -> HTML {
+        let x = percent(place(marker.x))
+        return "<line class=\"\(marker.name)\" x1=\"\(x)\" x2=\"\(x)\" y1=\"4\" y2=\"\(axis + 4)\"/>"
     }
 
     private func path(_ line: Series) -> HTML {

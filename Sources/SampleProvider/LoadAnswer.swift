@@ -28,9 +28,9 @@ struct LoadAnswer: Sendable {
             ","policy":{"after":"\((day + .seconds(2 * 86_400)).rfc3339)"},"entries":[\(entries.joined(separator: ","))]}
             """
         var template = Array(json.utf8)
-        let mark = UInt8(ascii: "#")
-        digits = template.indices.filter { template[$0] == mark && (template[$0 - 1] != mark) }
-        for index in template.indices where template[index] == mark { template[index] = UInt8(ascii: "0") }
+        let hash = UInt8(ascii: "#")
+        digits = template.indices.filter { template[$0] == hash && (template[$0 - 1] != hash) }
+        for index in template.indices where template[index] == hash { template[index] = UInt8(ascii: "0") }
         self.template = template
     }
 

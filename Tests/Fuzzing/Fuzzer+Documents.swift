@@ -115,8 +115,8 @@ extension Fuzzer {
             try expect(
                 problem.message.utf8.count <= 4 * maximumMessageBytes,
                 "a message of \(problem.message.utf8.count) bytes: \(problem.message.prefix(100))")
-            guard let mark = problem.mark else { continue }
-            try expect((0...lines + 3).contains(mark.line), "line \(mark.line) of \(lines)")
+            guard let location = problem.location else { continue }
+            try expect((0...lines + 3).contains(location.line), "line \(location.line) of \(lines)")
         }
     }
 }

@@ -39,7 +39,7 @@ package final class FreshetNode: Sendable {
     private let phase = Mutex(NodePhase.starting)
     /// Signalled when the preparation is done: PostgreSQL, the migrations and the Kafka cluster are as required.
     private let prepared = WorkSignal()
-    /// Marks before the preparation and before ingest's assignment, which ``ready()`` waits to pass.
+    /// Versions before the preparation and before ingest's assignment, which ``ready()`` waits to pass.
     private let unprepared: WorkSignal.Version
     private let unassigned: WorkSignal.Version?
     private let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?

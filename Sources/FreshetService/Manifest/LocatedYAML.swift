@@ -55,13 +55,13 @@ struct LocatedYAML {
         switch error as? YamlError {
         case .scanner(let context, let message, let mark, _)?, .parser(let context, let message, let mark, _)?,
             .composer(let context, let message, let mark, _)?:
-            problem.mark = (mark.line, mark.column)
+            problem.location = (mark.line, mark.column)
             let situation = (context?.text).map { " \($0)" } ?? ""
             problem.message = "invalid YAML\(situation): \(message)"
         case .reader(let message, let offset, _, _)?:
             problem.message = "invalid YAML: \(message)" + (offset.map { " at byte \($0)" } ?? "")
         case .duplicatedKeysInMapping(let keys, let context)?:
-            problem.mark = (context.mark.line, context.mark.column)
+            problem.location = (context.mark.line, context.mark.column)
             let names = keys.sorted().map { Text.quoted($0) }.joined(separator: ", ")
             problem.message = "duplicate key \(names)"
             problem.expectation = "every key once"
@@ -75,18 +75,18 @@ struct LocatedYAML {
     /// If there is none, the places are those of the innermost value on the way to it.
     func place(of tokens: [String]) -> (key: SourceLocation, value: SourceLocation, path: String) {
         var node: Node? = root
-        var (key, value, path) = (root.place, root.place, "")
+        var (key, value, path) = (root.location, root.location, "")
         for token in tokens {
             switch node {
             case .sequence(let items)?:
                 path += "[\(token)]"
                 node = Int(token).flatMap { items.indices.contains($0) ? items[$0] : nil }
-                if let node { (key, value) = (node.place, node.place) }
+                if let node { (key, value) = (node.location, node.location) }
             case .mapping(let members)?:
                 path += path.isEmpty ? token : ".\(token)"
                 let member = members.first { $0.key.scalar?.string == token }
                 node = member?.value
-                if let member { (key, value) = (member.key.place, member.value.place) }
+                if let member { (key, value) = (member.key.location, member.value.location) }
             default:
                 path += ".\(token)"
                 node = nil
@@ -100,14 +100,14 @@ struct LocatedYAML {
 package typealias SourceLocation = (line: Int, column: Int)
 
 extension Node {
-    fileprivate var place: SourceLocation { (mark?.line ?? 1, mark?.column ?? 1) }
+    fileprivate var location: SourceLocation { (mark?.line ?? 1, mark?.column ?? 1) }
 }
 
-/// An error in a file, with its place.
+/// An error in a file, with its location.
 package struct FileProblem: Error, Sendable, CustomStringConvertible {
     var file: String
     /// Nil for the file as a whole.
-    package var mark: SourceLocation?
+    package var location: SourceLocation?
     /// `kinds[1].maxBatch`; empty for the document itself.
     var path = ""
     package var message: String
@@ -115,14 +115,15 @@ package struct FileProblem: Error, Sendable, CustomStringConvertible {
 
     /// `kinds.yaml:12:15: kinds[1].maxBatch: 0 is out of range; expected 1 to 1000`
     package var description: String {
-        let place = mark.map { ":\($0.line):\($0.column)" } ?? ""
+        let place = location.map { ":\($0.line):\($0.column)" } ?? ""
         return "\(file)\(place): \(path.isEmpty ? "" : path + ": ")\(message)"
             + (expectation.map { "; expected \($0)" } ?? "")
     }
 
     package var json: JSONValue {
         [
-            "file": .string(file), "line": .count(mark?.line), "column": .count(mark?.column), "path": .string(path),
+            "file": .string(file), "line": .count(location?.line), "column": .count(location?.column),
+            "path": .string(path),
             "message": .string(message), "expected": .text(expectation),
         ]
     }
@@ -161,11 +162,13 @@ private struct NodeConverter {
         values += 1
         guard values <= LocatedYAML.maximumValues else {
             report(
-                node, path, "too many values once the aliases are expanded", "at most \(LocatedYAML.maximumValues)")
+                node, path: path, message: "too many values once the aliases are expanded",
+                expected: "at most \(LocatedYAML.maximumValues)")
             return nil
         }
         guard depth <= LocatedYAML.maximumDepth else {
-            report(node, path, "nested too deeply", "at most \(LocatedYAML.maximumDepth) levels")
+            report(
+                node, path: path, message: "nested too deeply", expected: "at most \(LocatedYAML.maximumDepth) levels")
             return nil
         }
         switch node {
@@ -181,7 +184,7 @@ private struct NodeConverter {
             guard hasTag(node, .map, path) else { return nil }
             return convert(mapping, path: path, depth: depth)
         case .alias:
-            report(node, path, "an unresolved alias")
+            report(node, path: path, message: "an unresolved alias")
             return nil
         }
     }
@@ -191,14 +194,15 @@ private struct NodeConverter {
         var seen: Set<String> = []
         for (keyNode, valueNode) in mapping {
             guard let key = keyNode.scalar?.string else {
-                report(keyNode, path, "a key that is a list or a mapping", "a string")
+                report(keyNode, path: path, message: "a key that is a list or a mapping", expected: "a string")
                 continue
             }
             let name = Text.containsControlCharacter(key) ? Text.quoted(key) : key
             let memberPath = path.isEmpty ? name : "\(path).\(name)"
             // Yams compares keys with their tags, so `1` and `"1"` are different keys.
             guard seen.insert(key).inserted else {
-                report(keyNode, memberPath, "duplicate key \(Text.quoted(key))", "every key once")
+                report(
+                    keyNode, path: memberPath, message: "duplicate key \(Text.quoted(key))", expected: "every key once")
                 continue
             }
             if let value = convert(valueNode, path: memberPath, depth: depth + 1) {
@@ -216,7 +220,7 @@ private struct NodeConverter {
             return plain(scalar.string, node, path)
         case .str, .nonSpecific: return .string(scalar.string)
         default:
-            report(node, path, "the tag \(node.tag.rawValue) is not supported")
+            report(node, path: path, message: "the tag \(node.tag.rawValue) is not supported")
             return nil
         }
     }
@@ -229,8 +233,8 @@ private struct NodeConverter {
         case _ where text.wholeMatch(of: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?/) != nil:
             if let number = JSONNumber(text) { return .number(number) }
             report(
-                node, path, "\(Text.printable(text, maximum: 64)) is out of range",
-                "a number that can be kept exactly, or a string in quotes")
+                node, path: path, message: "\(Text.printable(text, maximum: 64)) is out of range",
+                expected: "a number that can be kept exactly, or a string in quotes")
             return nil
         default: return .string(text)
         }
@@ -239,12 +243,12 @@ private struct NodeConverter {
     private mutating func hasTag(_ node: Node, _ expected: Tag.Name, _ path: String) -> Bool {
         let tag = node.tag.rawValue
         guard tag != expected.rawValue, !tag.isEmpty, tag != Tag.Name.nonSpecific.rawValue else { return true }
-        report(node, path, "the tag \(tag) is not supported")
+        report(node, path: path, message: "the tag \(tag) is not supported")
         return false
     }
 
-    private mutating func report(_ node: Node, _ path: String, _ message: String, _ expectation: String? = nil) {
+    private mutating func report(_ node: Node, path: String, message: String, expected expectation: String? = nil) {
         problems.append(
-            FileProblem(file: file, mark: node.place, path: path, message: message, expectation: expectation))
+            FileProblem(file: file, location: node.location, path: path, message: message, expectation: expectation))
     }
 }

@@ -17,7 +17,7 @@ package struct ManifestError: Error, Sendable, CustomStringConvertible {
 
     package init(problems: [FileProblem]) {
         self.problems = problems.enumerated().sorted { left, right in
-            let (one, other) = (left.element.mark ?? (0, 0), right.element.mark ?? (0, 0))
+            let (one, other) = (left.element.location ?? (0, 0), right.element.location ?? (0, 0))
             return (one.line, one.column, left.offset) < (other.line, other.column, right.offset)
         }.map(\.element)
     }
@@ -55,7 +55,7 @@ extension Manifest {
             let (key, value, path) = document.place(of: tokens)
             problems.append(
                 FileProblem(
-                    file: file, mark: atKey ? key : value, path: path, message: message, expectation: expected))
+                    file: file, location: atKey ? key : value, path: path, message: message, expectation: expected))
         }
         var manifests: [Manifest] = []
         var lines: [String: Int] = [:]

@@ -76,7 +76,7 @@ extension SettingSource {
         let (documents, problems) = LocatedYAML.read(text, file: path)
         self.problems += problems.map { problem in
             SettingProblem(
-                key: problem.path, source: problem.mark.map(place) ?? path, reason: problem.message,
+                key: problem.path, source: problem.location.map(place) ?? path, reason: problem.message,
                 expectation: problem.expectation)
         }
         guard documents.count <= 1 else {
@@ -115,7 +115,7 @@ extension SettingSource {
         }
     }
 
-    private mutating func set(_ name: String, to value: JSONValue, at mark: SourceLocation) {
+    private mutating func set(_ name: String, to value: JSONValue, at location: SourceLocation) {
         let text: String?
         let expected: String
         switch SettingKey.byName[name]?.shape ?? .scalar {
@@ -129,19 +129,19 @@ extension SettingSource {
             expected = "a mapping of names to values"
         }
         if let text, values[name] == nil {
-            values[name] = (text, place(mark))
+            values[name] = (text, place(location))
         } else if text == nil {
-            report(name, mark, "is \(value.kind.name)", expected: expected)
+            report(name, location, "is \(value.kind.name)", expected: expected)
         } else {
-            report(name, mark, "is set twice", expected: "every setting once")
+            report(name, location, "is set twice", expected: "every setting once")
         }
     }
 
-    private mutating func report(_ key: String, _ mark: SourceLocation, _ reason: String, expected: String) {
-        problems.append(SettingProblem(key: key, source: place(mark), reason: reason, expectation: expected))
+    private mutating func report(_ key: String, _ location: SourceLocation, _ reason: String, expected: String) {
+        problems.append(SettingProblem(key: key, source: place(location), reason: reason, expectation: expected))
     }
 
-    private func place(_ mark: SourceLocation) -> String { "\(path ?? ""):\(mark.line):\(mark.column)" }
+    private func place(_ location: SourceLocation) -> String { "\(path ?? ""):\(location.line):\(location.column)" }
 
     /// Returns a boolean, number or string as text; nil for any other value.
     private static func text(_ value: JSONValue) -> String? {

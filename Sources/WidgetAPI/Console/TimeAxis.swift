@@ -136,7 +136,7 @@ package struct TimeAxis: Sendable {
         chart.strip = entries.map { Self.seconds($0.date)..<Self.seconds(max($0.end ?? range.upperBound, $0.date)) }
         chart.ticks = tickTimes.map { (Self.seconds($0.time), $0.text) }
         let reload = policy.earliestReload(lastEntry: entries.last?.date ?? now)
-        chart.marks =
+        chart.markers =
             (reload.map { [("reload", Self.seconds($0))] } ?? []) + [
                 ("now", Self.seconds(now)), ("chosen", Self.seconds(now)),
             ]

@@ -220,14 +220,14 @@ struct Finding: Error, Hashable {
 
     /// One line, and a second one for advice.
     var text: String {
-        let mark =
+        let symbol =
             switch severity {
             case .ok: "ok      "
             case .skipped: "-       "
             case .warning: "warning "
             case .problem: "PROBLEM "
             }
-        return "\(mark) \(check): \(message)" + (advice.map { "\n          → \($0)" } ?? "")
+        return "\(symbol) \(check): \(message)" + (advice.map { "\n          → \($0)" } ?? "")
     }
 }
 

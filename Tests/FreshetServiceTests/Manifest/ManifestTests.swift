@@ -172,7 +172,7 @@ struct ManifestTests {
     func secretThatCannotBeUsed(text: String, environment: [String: String], expected: String) {
         let error = #expect(throws: ManifestError.self) { try read(secret: text, environment: environment) }
         #expect(error?.problems.count == 1)
-        #expect(error?.problems.first?.mark.map { $0 == (3, 16) } == true)
+        #expect(error?.problems.first?.location.map { $0 == (3, 16) } == true)
         #expect(error?.description.contains("kinds.yaml:3:16: signingSecret: ") == true)
         #expect(error?.description.contains(expected) == true, "\(error?.description ?? "")")
         #expect(error?.description.contains(Self.secret) == false)
