@@ -82,7 +82,7 @@ package struct DeliveryService: Service {
             .markDevices(limit: configuration.chunk, window: configuration.policy.window)
         ).first
         guard let marked, marked.app != nil else { return false }
-        metrics.deliveryMarked.increment(by: Int(marked.devices))
+        metrics.deliveryMarked.increment(by: marked.devices)
         return true
     }
 
@@ -95,7 +95,7 @@ package struct DeliveryService: Service {
                 except: heldUp)
             guard let marked = try await store.query(statement).first, let app = marked.app else { return false }
             guard marked.isHeldUp else {
-                metrics.deliveryMarked.increment(by: Int(marked.devices))
+                metrics.deliveryMarked.increment(by: marked.devices)
                 return true
             }
             heldUp.append(app)

@@ -40,7 +40,11 @@ package struct DueDevice: Sendable {
 }
 
 /// A leased list with the devices that are still to be notified.
-package typealias LeasedDelivery = (hold: ListHold, appID: Int32, devices: [DueDevice])
+package struct LeasedDelivery: Sendable {
+    package let hold: ListHold
+    package let appID: Int32
+    package let devices: [DueDevice]
+}
 
 extension DueDevice {
     /// Environment and topic of its pushes; nil with a webhook.
@@ -161,7 +165,9 @@ extension WidgetStore {
         lease: Duration, except apps: [Int32]
     ) async throws(PostgresError) -> LeasedDelivery? {
         let rows = try await query(.claimDelivery(lease: lease, except: apps))
-        return rows.first.map { ($0.hold, $0.appID, rows.compactMap(\.device)) }
+        return rows.first.map {
+            LeasedDelivery(hold: $0.hold, appID: $0.appID, devices: rows.compactMap(\.device))
+        }
     }
 }
 

@@ -3,9 +3,15 @@
 package import PostgresClient
 import WidgetModel
 
-/// Result of marking the devices of a change: their number, the app of the change (nil: there was none), and whether the
-/// change has to wait until lists of its app are done.
-package typealias MarkedDevices = (devices: Int64, app: Int32?, isHeldUp: Bool)
+/// Result of marking the devices of a change.
+package struct MarkedDevices: Sendable {
+    /// Number of marked devices.
+    package let devices: Int
+    /// App of the change; nil: there was none.
+    package let app: Int32?
+    /// Whether the change waits until lists of its app are done.
+    package let isHeldUp: Bool
+}
 
 /// Most devices in a list.
 let deliveryListLimit = 500
@@ -175,6 +181,8 @@ extension PostgresStatement where Self == Statements {
 
 extension PostgresRow {
     fileprivate func marked() throws(PostgresError) -> MarkedDevices {
-        try (devices: value("devices"), app: optional("app"), isHeldUp: optional("held_up") ?? false)
+        let devices: Int64 = try value("devices")
+        return try MarkedDevices(
+            devices: Int(devices), app: optional("app"), isHeldUp: optional("held_up") ?? false)
     }
 }

@@ -25,12 +25,22 @@ private let kindChangePageSQL = """
     FROM page
     """
 
-/// Widgets of a timeline that may have to move: those of a family with this configuration of their own, or all (nil).
-package typealias StrayWidgets = (timeline: Int64, family: WidgetFamily?, configuration: String?)
+/// Widgets of a timeline that may have to move.
+package struct StrayWidgets: Sendable {
+    let timeline: Int64
+    /// Nil for all widgets of the timeline, or for a family of a newer version.
+    var family: WidgetFamily?
+    /// The widgets' own canonical configuration; nil for the timeline's.
+    var configuration: String?
+}
 
-/// A configuration of widgets of a family that show a timeline, nil for a family of a newer version or for the timeline's
-/// own configuration; with the canonical configuration of the timeline, and the number of misfits.
-package typealias ShownConfiguration = (widgets: StrayWidgets, shown: String, misfits: Int)
+/// Widgets of a family with one configuration that show a timeline.
+package struct ShownConfiguration: Sendable {
+    let widgets: StrayWidgets
+    /// Canonical configuration of the timeline.
+    let shown: String
+    let misfits: Int
+}
 
 private let configurationsShownSQL = """
     SELECT DISTINCT w.timeline_id, w.family, w.configuration, t.configuration AS shown, w.misfits
@@ -121,10 +131,11 @@ extension PostgresStatement where Self == Statements {
         kindID: Int32, after cursor: Int64, through last: Int64
     ) -> PostgresQuery<ShownConfiguration> {
         PostgresQuery(configurationsShownSQL, kindID, cursor, last) { row in
-            try (
-                widgets: (row.value("timeline_id"), row.family("family"), row.optional("configuration")),
-                shown: row.value("shown"), misfits: row.value("misfits")
-            )
+            try ShownConfiguration(
+                widgets: StrayWidgets(
+                    timeline: row.value("timeline_id"), family: row.family("family"),
+                    configuration: row.optional("configuration")),
+                shown: row.value("shown"), misfits: row.value("misfits"))
         }
     }
 
@@ -241,7 +252,7 @@ extension WidgetStore {
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
-            var strays: [StrayWidgets] = page.strays.map { ($0, nil, nil) }
+            var strays = page.strays.map { StrayWidgets(timeline: $0) }
             if change.configurations, !change.retires, let last = page.last {
                 let shown = Statements.configurationsShown(kindID: kindID, after: change.cursor, through: last)
                 let configurations = try await connection.query(shown)
@@ -371,9 +382,9 @@ extension WidgetStore {
 extension KindDefinition {
     /// Whether widgets of a configuration have to show another timeline, or have other misfits.
     fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
-        let (_, family, own) = configuration.widgets
-        let given = WidgetConfiguration(storedCanonical: own ?? configuration.shown)
-        let resolution = family.flatMap { intent?.resolve(given, family: $0) }
+        let widgets = configuration.widgets
+        let given = WidgetConfiguration(storedCanonical: widgets.configuration ?? configuration.shown)
+        let resolution = widgets.family.flatMap { intent?.resolve(given, family: $0) }
         return !Text.equal((resolution?.effective ?? given).canonical, configuration.shown)
             || resolution?.problems.count ?? 0 != configuration.misfits
     }

@@ -75,10 +75,14 @@ private let orphanTimelinesSQL = """
     """
 
 /// Timelines that widgets are about to show, in a transaction: made, or locked against being collected.
-///
-/// `rows`: primary keys, for ``WidgetWrite``. `stale`: rows for ``MarkInput/revived``. `inserted`: number of timelines that
-/// were made.
-package typealias PlacedTimelines = (rows: [TimelineID: Int64], stale: [Int64], inserted: Int)
+package struct PlacedTimelines: Sendable {
+    /// Primary keys, for ``WidgetWrite``.
+    package var rows: [TimelineID: Int64] = [:]
+    /// Rows for ``MarkInput/revived``.
+    package var stale: [Int64] = []
+    /// Number of timelines that were made.
+    package var inserted = 0
+}
 
 extension PostgresConnection {
     /// Makes the timelines that are missing and locks the others.
@@ -86,7 +90,7 @@ extension PostgresConnection {
     /// - Parameter placements: each timeline once.
     /// - Throws: a retriable `PostgresError` (SQLSTATE 40001) when a timeline was collected in between.
     package func place(_ placements: [TimelinePlacement]) async throws(PostgresError) -> PlacedTimelines {
-        guard !placements.isEmpty else { return ([:], [], 0) }
+        guard !placements.isEmpty else { return PlacedTimelines() }
         var pipeline = PostgresPipeline()
         let inserting = pipeline.append(.insertTimelines(placements))
         let locking = pipeline.append(.lockPlacedTimelines(placements.map(\.id)))
@@ -97,10 +101,9 @@ extension PostgresConnection {
                 .server, "a timeline was collected while a widget was placed on it", sqlState: "40001",
                 isRetriable: true)
         }
-        return (
-            Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, locked.filter(\.isStale).map(\.row),
-            Int(results.rows(inserting).first ?? 0)
-        )
+        return PlacedTimelines(
+            rows: Dictionary(locked.map { ($0.id, $0.row) }) { $1 }, stale: locked.filter(\.isStale).map(\.row),
+            inserted: Int(results.rows(inserting).first ?? 0))
     }
 }
 
