@@ -31,8 +31,8 @@ struct BatchEvent: Sendable {
 
 /// A message of the batch that becomes a dead letter, also as the error of an event that cannot be applied.
 struct RejectedEvent: Error, Hashable {
-    /// Index in the polled batch. The fold sets it for the errors of an event.
-    var record = -1
+    /// Index in the polled batch.
+    var record: Int
     var app: String?
     /// Name of the error's class.
     var code: String
@@ -76,22 +76,22 @@ extension RejectedEvent {
 
     // MARK: Errors of well-formed events
 
-    static func unknownApp(_ name: String) -> RejectedEvent {
+    static func unknownApp(_ record: Int, _ name: String) -> RejectedEvent {
         RejectedEvent(
-            app: name, code: DeadLetterCause.unknownApp.rawValue,
+            record: record, app: name, code: DeadLetterCause.unknownApp.rawValue,
             message: "/app: no app \(Text.quoted(name)) is registered; expected one that `freshet kinds apply` knows",
             pointer: "/app", unknownName: DirectoryName(app: name))
     }
 
-    static func invalidEnvironment(app: String, _ problem: ModelError) -> RejectedEvent {
+    static func invalidEnvironment(_ record: Int, app: String, _ problem: ModelError) -> RejectedEvent {
         let pointer = "/environment\(problem.pointer)"
         return RejectedEvent(
-            app: app, code: "invalidValue", message: "\(pointer): \(problem.message)", pointer: pointer)
+            record: record, app: app, code: "invalidValue", message: "\(pointer): \(problem.message)", pointer: pointer)
     }
 
-    static func missingTime(app: String) -> RejectedEvent {
+    static func missingTime(_ record: Int, app: String) -> RejectedEvent {
         RejectedEvent(
-            app: app, code: "missingAttribute",
+            record: record, app: app, code: "missingAttribute",
             message:
                 "expected the attribute time, or a timestamp of the Kafka message in milliseconds since 1970; found "
                 + "neither")

@@ -176,7 +176,7 @@ struct BatchFold: Sendable {
             }
         }
         do throws(RejectedEvent) {
-            guard let app else { throw .unknownApp(event.event.app) }
+            guard let app else { throw .unknownApp(event.record, event.event.app) }
             try fold(event, of: app)
             accepted += 1
             if let trace = event.trace, trace.isSampled { traces.append((event.position, trace.description)) }
@@ -186,7 +186,7 @@ struct BatchFold: Sendable {
                 return dropped.append(.droppedWithoutApp(event.record, app: error.app))
             }
             var error = error
-            (error.record, error.unknownName) = (event.record, nil)
+            error.unknownName = nil
             rejected.append(error)
         }
     }
@@ -195,14 +195,15 @@ struct BatchFold: Sendable {
 extension BatchFold {
     private mutating func fold(_ event: BatchEvent, of app: RegisteredApp) throws(RejectedEvent) {
         switch event.event.change {
-        case .reload(let request): try add(request, of: app, at: event.position)
+        case .reload(let request): try add(request, of: app, in: event)
         case .view(let widget): try addView(of: widget, app, event)
         case .widget(.placed(let placement)):
-            let kind = try kind(placement.kind, of: app, pointer: "/kind")
+            let kind = try kind(placement.kind, of: app, pointer: "/kind", in: event)
             let resolved = kind.definition.resolve(placement)
             if let problem = kind.definition.problem(with: resolved) {
                 throw RejectedEvent(
-                    app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
+                    record: event.record, app: app.name, code: "invalidValue", message: "\(problem)",
+                    pointer: problem.pointer)
             }
             try addChange(app, event, resolved: resolved)
         case .widget, .person(.stack), .person(.turned), .device(.registered), .device(.unregistered):
@@ -210,20 +211,21 @@ extension BatchFold {
         case .device(.environment(let device, let environment, let isSignificant)):
             // A single unusable value is left out, and the other one applies.
             if environment.problems.count == 2, let problem = environment.problems.first {
-                throw .invalidEnvironment(app: app.name, problem)
+                throw .invalidEnvironment(event.record, app: app.name, problem)
             }
             try addChange(app, event)
             guard isSignificant else { return }
             let request = ReloadRequest(app: app.name, audience: .device(device), kinds: .all, reason: .environment)
-            try add(request, of: app, at: event.position)
+            try add(request, of: app, in: event)
         case .person(.shortcuts(_, let shortcuts)):
             for (index, shortcut) in shortcuts.enumerated() {
                 _ = try effective(
-                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)")
+                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)",
+                    in: event)
             }
             try addChange(app, event)
         case .interaction(let interaction):
-            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "")
+            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "", in: event)
             let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
             try addChange(app, event, content: ViewedContent(keys: keys, timeZone: interaction.timeZone))
         }
@@ -232,7 +234,7 @@ extension BatchFold {
     private mutating func addChange(
         _ app: RegisteredApp, _ event: BatchEvent, resolved: ResolvedPlacement? = nil, content: ViewedContent? = nil
     ) throws(RejectedEvent) {
-        guard let time = event.time else { throw .missingTime(app: app.name) }
+        guard let time = event.time else { throw .missingTime(event.record, app: app.name) }
         changes.append(
             FoldedChange(
                 record: event.record, position: event.position, app: app, time: time, user: event.event.user,
@@ -244,7 +246,7 @@ extension BatchFold {
     ) throws(RejectedEvent) {
         // The widget decides whether the view counts.
         if event.handling.user != nil || event.handling.keepsOutcome { return try addChange(app, event) }
-        guard let time = event.time else { throw .missingTime(app: app.name) }
+        guard let time = event.time else { throw .missingTime(event.record, app: app.name) }
         // A view that is not later than another view of the same widget never counts. The timeline's row decides
         // whether a later one counts.
         let key = ScopedIdentifier(app.id, widget)
@@ -268,17 +270,17 @@ extension TimelineMark {
 
 extension BatchFold {
     private mutating func add(
-        _ request: ReloadRequest, of app: RegisteredApp, at position: EventPosition
+        _ request: ReloadRequest, of app: RegisteredApp, in event: BatchEvent
     ) throws(RejectedEvent) {
         // One row of input per kind, or one without a kind for all kinds.
         switch request.kinds {
-        case .all: mark(request, appID: app.id, kindID: nil, at: position)
+        case .all: mark(request, appID: app.id, kindID: nil, at: event.position)
         case .kinds(let names) where names.count == 1:
-            mark(request, appID: app.id, kindID: try kindID(names[0], of: app), at: position)
+            mark(request, appID: app.id, kindID: try kindID(names[0], of: app, in: event), at: event.position)
         case .kinds(let names):
             var ids: [Int32] = []
-            for name in names { ids.append(try kindID(name, of: app)) }
-            for id in ids { mark(request, appID: app.id, kindID: id, at: position) }
+            for name in names { ids.append(try kindID(name, of: app, in: event)) }
+            for id in ids { mark(request, appID: app.id, kindID: id, at: event.position) }
         }
     }
 
@@ -328,14 +330,15 @@ extension BatchFold {
 extension BatchFold {
     /// The kind, and the values that a widget of the kind with this configuration shows.
     private func effective(
-        _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String
+        _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String,
+        in event: BatchEvent
     ) throws(RejectedEvent) -> (RegisteredKind, WidgetConfiguration) {
-        let kind = try kind(name, of: app, pointer: "\(pointer)/kind")
+        let kind = try kind(name, of: app, pointer: "\(pointer)/kind", in: event)
         let family = kind.definition.anyFamily
         if let problem = kind.definition.problem(with: configuration, family: family) {
             throw RejectedEvent(
-                app: app.name, code: "invalidValue", message: "\(pointer)\(problem)", pointer: pointer + problem.pointer
-            )
+                record: event.record, app: app.name, code: "invalidValue", message: "\(pointer)\(problem)",
+                pointer: pointer + problem.pointer)
         }
         return (kind, kind.definition.effective(configuration, family: family))
     }
@@ -348,15 +351,16 @@ extension BatchFold {
     }
 
     private func kind(
-        _ name: String, of app: RegisteredApp, pointer: String
+        _ name: String, of app: RegisteredApp, pointer: String, in event: BatchEvent
     ) throws(RejectedEvent) -> RegisteredKind {
         guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else {
             if let kind = directory.unreadableKind(name, of: app) {
                 throw RejectedEvent(
-                    app: app.name, code: "unreadableKind", message: "\(pointer): \(kind.message)", pointer: pointer)
+                    record: event.record, app: app.name, code: "unreadableKind",
+                    message: "\(pointer): \(kind.message)", pointer: pointer)
             }
             throw RejectedEvent(
-                app: app.name, code: "unknownKind",
+                record: event.record, app: app.name, code: "unknownKind",
                 message: "\(pointer): app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))",
                 pointer: pointer, unknownName: DirectoryName(app: app.name, kind: name))
         }
@@ -364,14 +368,16 @@ extension BatchFold {
     }
 
     /// Id of a kind that a reload names.
-    private mutating func kindID(_ name: String, of app: RegisteredApp) throws(RejectedEvent) -> Int32 {
+    private mutating func kindID(
+        _ name: String, of app: RegisteredApp, in event: BatchEvent
+    ) throws(RejectedEvent) -> Int32 {
         for known in kindIDs where known.appID == app.id && Text.equal(known.name, name) { return known.id }
         // A reload needs no definition.
         let id: Int32
         if let unreadable = directory.unreadableKind(name, of: app) {
             id = unreadable.id
         } else {
-            id = try kind(name, of: app, pointer: "/kinds").id
+            id = try kind(name, of: app, pointer: "/kinds", in: event).id
         }
         if kindIDs.count < 16 { kindIDs.append((app.id, name, id)) }
         return id
