@@ -4,7 +4,6 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
-import NIOHTTP1
 import WidgetModel
 
 /// The context of a request: Hummingbird's storage and the address of the client.
@@ -17,9 +16,9 @@ struct APIContext: RequestContext {
         channel = source.channel
     }
 
-    /// Sends 100 Continue to a client that waits for it.
+    /// Tells the server that the request's body is read, so that a client that waits for 100 Continue sends it.
     func wantBody() {
-        channel.triggerUserOutboundEvent(HTTPResponseStatus.continue, promise: nil)
+        channel.triggerUserOutboundEvent(BodyWanted(), promise: nil)
     }
 
     /// Address of the client or its proxy (``SocketAddress/peer``); nil if it is no network address.

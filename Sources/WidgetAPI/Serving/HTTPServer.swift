@@ -92,6 +92,9 @@ final class HTTPHandlers: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
+/// Outbound event: a route reads the body of the first unanswered request, whose client may wait for 100 Continue.
+struct BodyWanted: Sendable {}
+
 /// Rules of HTTP/1.1 (RFC 9110 and 9112) that the codec leaves to applications.
 ///
 /// - A response to `HEAD` has the head of the response to `GET`, and never a body.
@@ -248,8 +251,7 @@ final class HTTPRules: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: Responses
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        // Of a route that reads a request's body.
-        guard event as? HTTPResponseStatus == .continue else {
+        guard event is BodyWanted else {
             return context.triggerUserOutboundEvent(event, promise: promise)
         }
         promise?.succeed()
