@@ -128,7 +128,7 @@ struct ReloadLatencyTests {
         latency.noteAcknowledged(events[1], at: place(6))
         latency.noteAcknowledged(events[2], at: place(2, partition: 1))
         latency.notePublished(at: place(9))
-        let (first, second) = (place(0), place(0, partition: 1))
+        let (first, second) = (InputPartition(of: place(0)), InputPartition(of: place(0, partition: 1)))
         #expect(latency.unapplied(at: [first: 10, second: 3]) == 0)
         #expect(latency.unapplied(at: [first: 9, second: 3]) == 1)
         #expect(latency.unapplied(at: [first: 10]) == 3)

@@ -55,11 +55,12 @@ final class ReloadLatency: Sendable {
         var lastStore: ContinuousClock.Instant?
         /// Timelines of the events.
         var targets: Set<TimelineID> = []
-        /// Offset behind the last acknowledged event of each partition, by the partition's beginning.
-        var ends: [EventPosition: Int64] = [:]
+        /// Offset behind the last acknowledged event of each partition.
+        var ends: [InputPartition: Int64] = [:]
 
         mutating func note(_ position: EventPosition) {
-            ends[position.beginning] = max(ends[position.beginning] ?? 0, position.offset + 1)
+            let partition = InputPartition(of: position)
+            ends[partition] = max(ends[partition] ?? 0, position.offset + 1)
         }
 
         mutating func serve(_ event: Event, at time: ContinuousClock.Instant) {
@@ -181,9 +182,9 @@ final class ReloadLatency: Sendable {
         state.withLock { $0.note(position) }
     }
 
-    /// Number of acknowledged events that are not before these consumer positions: next offsets by the beginning of the
+    /// Number of acknowledged events that are not before these consumer positions: the next offset of each
     /// partition.
-    func unapplied(at positions: [EventPosition: Int64]) -> Int {
+    func unapplied(at positions: [InputPartition: Int64]) -> Int {
         state.withLock { state in
             state.ends.reduce(0) { $0 + Int(max(0, $1.value - (positions[$1.key] ?? 0))) }
         }
@@ -210,12 +211,19 @@ final class ReloadLatency: Sendable {
     var distinctStored: Int { state.withLock { $0.stored?.count ?? 0 } }
 }
 
-extension EventPosition {
-    /// Beginning of the partition.
-    var beginning: EventPosition { EventPosition(topic: topic, partition: partition, offset: 0) }
+/// A partition of an input topic, by the topic's index.
+struct InputPartition: Hashable, Sendable {
+    var topic: Int16
+    var partition: Int32
+}
 
+extension InputPartition {
+    init(of position: EventPosition) { self.init(topic: position.topic, partition: position.partition) }
+}
+
+extension EventPosition {
     /// Whether an event at this place was applied after, or is, the one at another: within a partition only.
     func covers(_ other: EventPosition) -> Bool {
-        topic == other.topic && partition == other.partition && offset >= other.offset
+        InputPartition(of: self) == InputPartition(of: other) && offset >= other.offset
     }
 }

@@ -128,14 +128,14 @@ struct ReloadMeasurement: Sendable {
 
     // MARK: Waiting
 
-    /// The consumer positions: next offsets by the beginning of the partition.
-    func positions() async throws -> [EventPosition: Int64] {
+    /// The consumer positions: the next offset of each partition.
+    func positions() async throws -> [InputPartition: Int64] {
         let topics = environment.settings.topics
         let names = [topics.pushes, topics.appChanges, topics.widgets, topics.donations]
-        var positions: [EventPosition: Int64] = [:]
+        var positions: [InputPartition: Int64] = [:]
         for row in try await environment.pool.query(.listPositions()) {
             guard let topic = names.firstIndex(where: { Text.equal($0, row.topic) }) else { continue }
-            positions[EventPosition(topic: Int16(topic), partition: row.partition, offset: 0)] = row.nextOffset
+            positions[InputPartition(topic: Int16(topic), partition: row.partition)] = row.nextOffset
         }
         return positions
     }
@@ -176,7 +176,7 @@ extension LoadTestEnvironment.Plan {
 }
 
 extension ReloadMeasurement {
-    /// Result of the scenario after everything has settled, checked in PostgreSQL, against the provider's counts, and
+    /// Result of the scenario after everything has come to rest, checked in PostgreSQL, against the provider's counts, and
     /// on the output topic.
     ///
     /// - Parameters:
