@@ -54,8 +54,7 @@ package struct LoadedSettings: Sendable {
             guard name.hasPrefix(SettingKey.environmentPrefix), !name.hasPrefix("FRESHET_TEST_"),
                 !known.contains(name)
             else { return nil }
-            let meant = name.closest(among: known).map { "; did you mean \($0)?" } ?? ""
-            return "the environment variable \(name) names no setting\(meant)"
+            return "the environment variable \(name) names no setting\(name.hint(among: known))"
         }
     }
 
@@ -227,7 +226,7 @@ extension LoadedSettings {
     /// Errors in the files and texts that the settings name, which only their users read. Connects to nothing.
     package func contentProblems() async -> [SettingProblem] {
         var problems: [SettingProblem] = []
-        func report(_ key: String, _ reason: String) {
+        func report(_ key: String, reason: String) {
             let message = reason.replacing("\(key): ", with: "")
             problems.append(SettingProblem(key: key, source: places[key], reason: message))
         }
@@ -239,18 +238,18 @@ extension LoadedSettings {
                 deliveryTimeout: settings.kafka.deliveryTimeout, logger: .ofCommands)
             await producer.shutdown()
         } catch {
-            report("kafka.properties", error.message)
+            report("kafka.properties", reason: error.message)
         }
         do throws(CommandFailure) {
             _ = try settings.connectionLimits()
         } catch {
-            report("providers.trustRoots", error.message)
+            report("providers.trustRoots", reason: error.message)
         }
         if let path = settings.api.keys {
             do {
                 _ = try await TokenKeys(jwks: try await TokenKeys.read(path))
             } catch {
-                report("api.keys", "\(path): \(error)")
+                report("api.keys", reason: "\(path): \(error)")
             }
         }
         return problems

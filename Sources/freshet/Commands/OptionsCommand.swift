@@ -44,8 +44,8 @@ struct OptionsCommand: AppCommand {
         let definition = try await store.kind(kind, of: app).definition
         let names = definition.intent?.parameters.map(\.name) ?? []
         guard let intent = definition.intent, let parameter = intent.parameter(parameter) else {
-            let meant = parameter.meant(among: names)
-            throw CommandFailure(.failure, "kind \(kind) has no parameter \(Text.quoted(parameter))\(meant)")
+            let hint = parameter.hint(among: names)
+            throw CommandFailure(.failure, "kind \(kind) has no parameter \(Text.quoted(parameter))\(hint)")
         }
         let environment = try environment.model()
         let searches = parameter.searchPrompt != nil

@@ -41,8 +41,8 @@ struct LintCommand: AsyncParsableCommand {
 
     func validate() throws {
         for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
-            let meant = id.meant(among: LintRule.all.map(\.id))
-            throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(meant)")
+            let hint = id.hint(among: LintRule.all.map(\.id))
+            throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(hint)")
         }
     }
 

@@ -305,8 +305,8 @@ extension TrialOptions {
     private func chosen(of kinds: [TrialKind]) throws(CommandFailure) -> [TrialKind] {
         let names = kinds.map(\.definition.name)
         for name in kind where !names.contains(name) {
-            let meant = name.meant(among: names)
-            throw CommandFailure(.failure, "there is no kind \(Text.quoted(name))\(meant)")
+            let hint = name.hint(among: names)
+            throw CommandFailure(.failure, "there is no kind \(Text.quoted(name))\(hint)")
         }
         return kind.isEmpty ? kinds : kinds.filter { kind.contains($0.definition.name) }
     }

@@ -220,8 +220,8 @@ struct ManifestChanges: ParsableArguments {
         }
         guard !isFound else { return }
         let names = apps.flatMap { $0.kinds.map(\.name) }
-        let meant = change.kind.meant(among: names)
-        throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(change.kind))\(meant)")
+        let hint = change.kind.hint(among: names)
+        throw CommandFailure(.usage, "the manifest has no kind \(Text.quoted(change.kind))\(hint)")
     }
 
     private static func parts(of text: String, form: String) throws -> (kind: String, value: String) {

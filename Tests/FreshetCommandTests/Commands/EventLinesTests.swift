@@ -72,7 +72,7 @@ struct EventLinesTests {
         arguments: [
             ("nonsense", "not JSON"), ("[]", "expected an object, found an array"), ("{}", "/type"),
             (#"{"type":5}"#, "/type"),
-            (#"{"type":"freshet.push.received.v2"}"#, "did you mean freshet.push.received.v1"),
+            (#"{"type":"freshet.push.received.v2"}"#, "did you mean \"freshet.push.received.v1\""),
             (#"{"type":"freshet.push.received.v1"}"#, "/data"),
             (#"{"type":"freshet.push.received.v1","data":{"app":"a"}}"#, "/data/audience"),
             (

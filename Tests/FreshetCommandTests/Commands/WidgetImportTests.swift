@@ -176,7 +176,7 @@ struct WidgetImportTests {
             ]
             #expect(complaints.count == expected.count)
             for (complaint, start) in zip(complaints, expected) { #expect(complaint.hasPrefix(start), "\(complaint)") }
-            #expect(complaints[1].contains("did you mean Purchases"))
+            #expect(complaints[1].contains("did you mean \"Purchases\""))
             #expect(try await store.integer("SELECT count(*) FROM widget WHERE id = 'x'") == 0)
             // A line without a time gets the time of the import.
             let second = try await store.pool.query(.listWidgets(WidgetFilter(app: Self.app, widget: "ok2"), limit: 1))

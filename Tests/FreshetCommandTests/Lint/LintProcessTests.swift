@@ -95,7 +95,7 @@ struct LintProcessTests {
         arguments: [
             ([], "--provider"), (["--provider", "http://127.0.0.1:1"], "--kind"),
             (["--provider", "ftp://x", "--kind", "K"], "http"), (["--sample", "--manifest", "x"], "--sample"),
-            (["--sample", "--ignore", "links/non"], "did you mean links/none?"),
+            (["--sample", "--ignore", "links/non"], "did you mean \"links/none\"?"),
             (["--sample", "--format", "xml"], "format"),
         ])
     func arguments(arguments: [String], expected: String) async throws {
@@ -106,6 +106,6 @@ struct LintProcessTests {
     @Test("An unknown kind is reported with a suggestion")
     func unknownKind() async throws {
         let result = try await FreshetProcess.run(["lint", "--sample", "--kind", "DueDat"])
-        #expect(result.status == 1 && result.err.contains("did you mean DueDate?"), "\(result.err)")
+        #expect(result.status == 1 && result.err.contains("did you mean \"DueDate\"?"), "\(result.err)")
     }
 }

@@ -148,7 +148,7 @@ struct ConfigurationProcessTests {
                         options + ["category", "--search", "gro"], environment: environment)
                     #expect(cases.out.contains("groceries") && !cases.out.contains("all"))
                     let unknown = try await FreshetProcess.run(options + ["simbol"], environment: environment)
-                    #expect(unknown.status == 1 && unknown.err.contains("did you mean symbol?"))
+                    #expect(unknown.status == 1 && unknown.err.contains("did you mean \"symbol\"?"))
 
                     let ingest = try await installation.run("--role", "ingest")
                     let placed = try await installation.freshet(

@@ -91,7 +91,8 @@ struct JourneyTests {
             #expect(result.status == 1)
             #expect(try JSONValue.parse(result.out) == ["published": 2, "failed": 3])
             #expect(
-                result.err.contains("line 2: /type") && result.err.contains("did you mean freshet.push.received.v1"))
+                result.err.contains("line 2: /type") && result.err.contains("did you mean \"freshet.push.received.v1\"")
+            )
             #expect(result.err.contains("line 3: not JSON"))
             #expect(result.err.contains("line 6: /data/audience/user"))
         }
@@ -157,7 +158,7 @@ struct JourneyTests {
             let moved = try await apply(manifest(maxBatch: 50, sharing: "shared"), to: store)
             #expect(moved.status == 0 && moved.out.contains("sharing; 0 timelines will move"))
             let unknown = try await show("DueDat")
-            #expect(unknown.status == 1 && unknown.err.contains("did you mean DueDate"))
+            #expect(unknown.status == 1 && unknown.err.contains("did you mean \"DueDate\""))
         }
     }
 

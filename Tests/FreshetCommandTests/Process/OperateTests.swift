@@ -72,7 +72,7 @@ struct OperateTests {
                     command + ["--app", Self.app, "--kind", "Purchase"],
                     environment: ["FRESHET_POSTGRES_URL": store.connectionString])
                 #expect(kind.status == 1 && kind.out.isEmpty)
-                #expect(kind.err.contains(#"app "com.example.bank" has no kind "Purchase"; did you mean Purchases?"#))
+                #expect(kind.err.contains(#"app "com.example.bank" has no kind "Purchase"; did you mean "Purchases"?"#))
             }
             for result in [
                 try await freshet("pause", "--app", "com.example.nobody"),

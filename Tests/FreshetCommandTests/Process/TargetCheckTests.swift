@@ -15,7 +15,7 @@ struct TargetCheckTests {
             let app = Installation.app
             let refused: [(arguments: [String], message: String)] = [
                 (["reload", "--app", app + "s", "--user", "u"], "no app \"com.example.banks\" is registered"),
-                (["reload", "--app", app, "--user", "u", "--kind", "DueDat"], "did you mean DueDate?"),
+                (["reload", "--app", app, "--user", "u", "--kind", "DueDat"], "did you mean \"DueDate\"?"),
                 (["publish", "push", "--app", app, "--everyone", "--kind", "Nothing"], "has no kind \"Nothing\""),
                 (["publish", "app-change", "--app", "x", "--user", "u", "--state", "foreground"], "no app \"x\""),
                 (

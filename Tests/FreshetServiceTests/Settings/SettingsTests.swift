@@ -192,7 +192,7 @@ struct SettingsTests {
         #expect(
             loaded.warnings == [
                 "the environment variable FRESHET_KAFKA_BOOTSTRAPSERVERS names no setting; "
-                    + "did you mean FRESHET_KAFKA_BOOTSTRAP_SERVERS?"
+                    + "did you mean \"FRESHET_KAFKA_BOOTSTRAP_SERVERS\"?"
             ])
     }
 

@@ -26,8 +26,8 @@ struct EventLines: Sendable {
         }
         guard let type = EventType(rawValue: name) else {
             let known = EventType.allCases.map(\.rawValue)
-            let meant = name.meant(among: known)
-            throw ModelError(message: "unknown event type \(Text.quoted(name))\(meant)", pointer: "/type")
+            let hint = name.hint(among: known)
+            throw ModelError(message: "unknown event type \(Text.quoted(name))\(hint)", pointer: "/type")
         }
         // The short form lacks attributes that have defaults.
         let event = JSONWriter.object(capacity: line.count + 256) { event in
@@ -219,8 +219,8 @@ extension KindDirectory {
 
     func requiredApp(_ name: String) throws(ModelError) -> RegisteredApp {
         guard let app = apps[name], Text.equal(app.name, name) else {
-            let meant = name.meant(among: apps.keys.sorted())
-            throw ModelError(message: "no app \(Text.quoted(name)) is registered\(meant)", pointer: "/app")
+            let hint = name.hint(among: apps.keys.sorted())
+            throw ModelError(message: "no app \(Text.quoted(name)) is registered\(hint)", pointer: "/app")
         }
         return app
     }
@@ -230,9 +230,9 @@ extension KindDirectory {
     ) throws(ModelError) -> RegisteredKind {
         guard let kind = kind(name, of: app), Text.equal(kind.definition.name, name) else {
             if let kind = unreadableKind(name, of: app) { throw ModelError(message: kind.message, pointer: pointer) }
-            let meant = name.meant(among: kinds(of: app).keys.sorted())
+            let hint = name.hint(among: kinds(of: app).keys.sorted())
             throw ModelError(
-                message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(meant)", pointer: pointer)
+                message: "app \(Text.quoted(app.name)) has no kind \(Text.quoted(name))\(hint)", pointer: pointer)
         }
         return kind
     }

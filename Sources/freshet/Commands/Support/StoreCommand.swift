@@ -82,8 +82,8 @@ extension WidgetStore {
             return CommandFailure(
                 .failure, "no app \(Text.quoted(app)) with kinds is registered; `freshet kinds list` shows all")
         }
-        let meant = kind.meant(among: kinds.filter { !$0.isRetired }.map(\.name))
-        return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(meant)")
+        let hint = kind.hint(among: kinds.filter { !$0.isRetired }.map(\.name))
+        return CommandFailure(.failure, "app \(Text.quoted(app)) has no kind \(Text.quoted(kind))\(hint)")
     }
 
     func widget(_ id: String, of app: String) async throws -> WidgetDetail {
@@ -97,13 +97,6 @@ extension WidgetStore {
         if let detail = try await query(.readWidgetTimeline(app: app, widget: id)).first { return detail }
         _ = try await widget(id, of: app)
         throw CommandFailure(.failure, "the widget \(Text.quoted(id)) was removed")
-    }
-}
-
-extension String {
-    /// `; did you mean name?` for a message about a word of the command line, or nothing.
-    func meant(among candidates: some Sequence<String>) -> String {
-        closest(among: candidates).map { "; did you mean \($0)?" } ?? ""
     }
 }
 
