@@ -91,7 +91,9 @@ package final class SampleProvider: Service, Sendable {
     }
 
     /// Requests so far.
-    package func statistics() -> SampleStatistics { counters.withLock { $0 } }
+    package func statistics<Value: Sendable>(_ read: (SampleStatistics) -> Value) -> Value {
+        counters.withLock { read($0) }
+    }
 
     /// `{"timelines": […]}`, and the outcome of each timeline; nil if the whole request fails as an injected fault.
     func timelines(
@@ -233,7 +235,7 @@ extension SampleProvider {
                 }
             }
         }
-        router.get("stats") { [self] _, _ in Self.respond(.ok, statistics().json) }
+        router.get("stats") { [self] _, _ in Self.respond(.ok, statistics(\.json)) }
         router.get("stats/timelines/:id") { [self] _, context in
             guard let id = context.parameters.get("id"), let fetches = counters.withLock({ $0.fetches[id] }) else {
                 return SampleRefusal(status: .notFound, code: "notFetched", message: "never fetched").response
@@ -307,9 +309,9 @@ extension SampleProvider {
         func header(_ name: String) -> String? {
             request.headers.first { $0.name.canonicalName == name }?.value
         }
-        let problem = key.problem(
-            ofWebhook: header("webhook-id"), timestamp: header("webhook-timestamp"),
-            signature: header("webhook-signature"), body: body, now: now())
+        let problem = SampleRequest.signatureProblem(
+            id: header("webhook-id"), timestamp: header("webhook-timestamp"), signature: header("webhook-signature"),
+            body: body, key: key, now: now())
         if let problem { throw SampleRefusal(status: .unauthorized, code: "unauthorized", message: problem) }
     }
 

@@ -130,16 +130,16 @@ extension JSONReader {
     }
 }
 
-extension SymmetricKey {
+extension SampleRequest {
     /// Largest difference of the clocks, and the time for which a request can be replayed.
     private static let tolerance = Duration.seconds(300)
 
-    /// Reason why a request is not trusted; nil if it is signed with this key by Standard Webhooks, scheme `v1`
+    /// Reason why a request is not trusted; nil if it is signed with the key by Standard Webhooks, scheme `v1`
     /// (HMAC-SHA256 over `id.timestamp.body`), and its time is near `now`.
     ///
     /// - Parameter signature: `v1,BASE64` once or more, separated by spaces: several while a secret is being replaced.
-    func problem(
-        ofWebhook id: String?, timestamp: String?, signature: String?, body: [UInt8], now: Timestamp
+    static func signatureProblem(
+        id: String?, timestamp: String?, signature: String?, body: [UInt8], key: SymmetricKey, now: Timestamp
     ) -> String? {
         guard let id, let timestamp, let signature else {
             return "webhook-id, webhook-timestamp or webhook-signature is missing"
@@ -156,7 +156,7 @@ extension SymmetricKey {
         for part in signature.split(separator: " ") where part.hasPrefix("v1,") {
             guard let code = Data(base64Encoded: String(part.dropFirst(3))) else { continue }
             // Compares in constant time.
-            if HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: self) { return nil }
+            if HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: content, using: key) { return nil }
         }
         return "no signature matches"
     }

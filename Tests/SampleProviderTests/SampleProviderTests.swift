@@ -91,7 +91,7 @@ struct SampleProviderTests {
         try await withProvider { provider, url in
             _ = try await askWeather(url)
             _ = try await askWeather(url, [Self.ids[0]])
-            let statistics = provider.statistics()
+            let statistics = provider.statistics { $0 }
             #expect(statistics.answered == SampleStatistics.Counts(requests: 2, timelines: 3, largestBatch: 2))
             #expect(statistics.kinds == [.weather: ["Weather": statistics.answered]])
             #expect(statistics.fetches.mapValues(\.count) == [Self.ids[0]: 2, Self.ids[1]: 1])
@@ -183,8 +183,8 @@ struct SampleProviderTests {
             let placeholder = try await post("\(url)/bank/placeholder", #"{"kind":"DueDate","requests":[{"id":"a"}]}"#)
             #expect(placeholder.json["placeholders"]?.arrayValue?.first?["content"]?["daysLeft"] == 0)
 
-            #expect(provider.statistics().otherRequests == 2)
-            #expect(provider.statistics().answered.requests == 0)
+            #expect(provider.statistics(\.otherRequests) == 2)
+            #expect(provider.statistics(\.answered.requests) == 0)
         }
     }
 
@@ -201,8 +201,8 @@ struct SampleProviderTests {
             let padding = String(repeating: " ", count: SampleProvider.maximumRequestBytes + 1)
             let large = try await post("\(url)/bank/timelines", padding)
             #expect(large.status == 413)
-            #expect(provider.statistics().rejectedRequests == 4)
-            #expect(provider.statistics().answered.requests == 0)
+            #expect(provider.statistics(\.rejectedRequests) == 4)
+            #expect(provider.statistics(\.answered.requests) == 0)
         }
     }
 
@@ -234,7 +234,7 @@ struct SampleProviderTests {
             // An app without a secret accepts every request.
             let other = try await post("\(url)/weather/timelines", #"{"requests":[]}"#)
             #expect(other.status == 200)
-            #expect(provider.statistics().rejectedRequests == 2 + ProviderEndpoint.allCases.count)
+            #expect(provider.statistics(\.rejectedRequests) == 2 + ProviderEndpoint.allCases.count)
         }
     }
 
@@ -242,8 +242,8 @@ struct SampleProviderTests {
         try await withProvider(faults: .init(requestFailures: 1)) { provider, url in
             let answer = try await post("\(url)/bank/timelines", #"{"requests":[{"id":"a","kind":"DueDate"}]}"#)
             #expect(answer.status == 503)
-            #expect(provider.statistics().failedRequests == 1)
-            #expect(provider.statistics().answered.timelines == 0)
+            #expect(provider.statistics(\.failedRequests) == 1)
+            #expect(provider.statistics(\.answered.timelines) == 0)
         }
     }
 

@@ -21,8 +21,8 @@ struct WebhookSignatureTests {
         body: String = body, secret: String = secret, now: Int64 = time
     ) throws -> String? {
         let key = SymmetricKey(data: try #require(Data(base64Encoded: String(secret.dropFirst(6)))))
-        return key.problem(
-            ofWebhook: id, timestamp: timestamp, signature: signature, body: Array(body.utf8),
+        return SampleRequest.signatureProblem(
+            id: id, timestamp: timestamp, signature: signature, body: Array(body.utf8), key: key,
             now: Timestamp(microseconds: now * 1_000_000))
     }
 

@@ -96,6 +96,7 @@ extension ConsolePage {
     static let templates: [String: [UInt8]] = [
         "dead-letter": PackageResources.dead_letter_mustache,
         "dead-letters": PackageResources.dead_letters_mustache,
+        "dead-letters-end": PackageResources.dead_letters_end_mustache,
         "doctor": PackageResources.doctor_mustache,
         "kind": PackageResources.kind_mustache,
         "kinds": PackageResources.kinds_mustache,
@@ -103,7 +104,6 @@ extension ConsolePage {
         "overview": PackageResources.overview_mustache,
         "problem": PackageResources.problem_mustache,
         "providers": PackageResources.providers_mustache,
-        "settle": PackageResources.settle_mustache,
         "shell": PackageResources.shell_mustache,
         "sign-in": PackageResources.sign_in_mustache,
         "simulator": PackageResources.simulator_mustache,

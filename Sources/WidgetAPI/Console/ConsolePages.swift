@@ -132,7 +132,7 @@ extension ConsoleVisit {
     private static func json(of kind: String, _ totals: DeliveryTotals, objective: Duration) -> JSONValue {
         var json = DeliveryReport.json(of: kind, totals).adding("objective", .count(objective.wholeMilliseconds))
         for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] where objective > .zero {
-            guard let latency = totals.latencies.latencyQuantile(quantile) else { continue }
+            guard let latency = DeliveryTotals.quantile(quantile, of: totals.latencies) else { continue }
             json = json.adding("\(name)Share", .string("\(ConsolePage.words(100 * (latency / objective))) %"))
         }
         return json
@@ -558,6 +558,6 @@ extension ConsoleVisit {
         view["terms"] = terms.compactMap { name, key in
             (view[key] as? String).flatMap { $0.isEmpty ? nil : ["name": name, "value": $0] }
         }
-        return page("settle", title: isConfirmed ? "Done" : action == "replay" ? "Replay?" : "Discard?", view)
+        return page("dead-letters-end", title: isConfirmed ? "Done" : action == "replay" ? "Replay?" : "Discard?", view)
     }
 }

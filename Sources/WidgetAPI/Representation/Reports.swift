@@ -48,7 +48,7 @@ extension DeliveryReport {
 
     package static func json(of kind: String, _ totals: DeliveryTotals) -> JSONValue {
         func milliseconds(_ latencies: [Int64], _ quantile: Double) -> JSONValue {
-            .count(latencies.latencyQuantile(quantile)?.wholeMilliseconds)
+            .count(DeliveryTotals.quantile(quantile, of: latencies)?.wholeMilliseconds)
         }
         return [
             "kind": .string(kind), "changes": .count(totals.changes), "fetched": .count(totals.fetched),

@@ -36,26 +36,6 @@ func objective(of kind: String, after parameter: Int) -> String {
     """
 }
 
-extension [Int64] {
-    /// A quantile of durations whose numbers by power of two of milliseconds these are, interpolated within a power of two;
-    /// nil: there are none.
-    package func latencyQuantile(_ quantile: Double) -> Duration? {
-        let total = reduce(0, +)
-        guard total > 0 else { return nil }
-        let rank = quantile * Double(total)
-        var below = 0.0
-        for (index, count) in enumerated() where count > 0 {
-            let here = Double(count)
-            if below + here >= rank {
-                let low = index == 0 ? 0 : Double(1 << index)
-                return .milliseconds(Int64(low + (Double(2 << index) - low) * (rank - below) / here))
-            }
-            below += here
-        }
-        return .milliseconds(Int64(1) << Int64(count))
-    }
-}
-
 /// Delivery to the devices that show a kind's timelines.
 package struct DeliveryTotals: Hashable, Sendable {
     /// Days for which statistics are kept.
@@ -72,7 +52,7 @@ package struct DeliveryTotals: Hashable, Sendable {
     package let due: Int64
     /// Those that the device has fetched within the objective.
     package let inTime: Int64
-    /// Times from the change to the fetch, as ``Swift/Array/latencyQuantile(_:)`` reads them.
+    /// Times from the change to the fetch, as ``quantile(_:of:)`` reads them.
     package let latencies: [Int64]
     /// Times from the push to the fetch.
     package let pushLatencies: [Int64]
@@ -88,6 +68,24 @@ package struct DeliveryTotals: Hashable, Sendable {
 
     /// Share of the changes that were fetched within the objective; nil: there were none.
     package var attained: Double? { due > 0 ? Double(due - missed) / Double(due) : nil }
+
+    /// A quantile of durations whose numbers by power of two of milliseconds these are, interpolated within a power of
+    /// two; nil: there are none.
+    package static func quantile(_ quantile: Double, of counts: [Int64]) -> Duration? {
+        let total = counts.reduce(0, +)
+        guard total > 0 else { return nil }
+        let rank = quantile * Double(total)
+        var below = 0.0
+        for (index, count) in counts.enumerated() where count > 0 {
+            let here = Double(count)
+            if below + here >= rank {
+                let low = index == 0 ? 0 : Double(1 << index)
+                return .milliseconds(Int64(low + (Double(2 << index) - low) * (rank - below) / here))
+            }
+            below += here
+        }
+        return .milliseconds(Int64(1) << Int64(counts.count))
+    }
 }
 
 /// Number of registered devices.

@@ -61,7 +61,7 @@ struct KindsCommand: AsyncParsableCommand {
                     let moving = change.moving.map {
                         "; \(Figure.count($0, limit: WidgetStore.timelineCountLimit)) timelines will move"
                     }
-                    return "\(change.action.mark) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
+                    return "\(change.action.symbol) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }
                 output.print(.array(changes.map(\.json)), or: lines.joined(separator: "\n"))
                 if !dryRun { for app in apps { try await reportKeptEvents(of: app.name, in: store) } }
@@ -200,7 +200,7 @@ struct KindsCommand: AsyncParsableCommand {
 
 extension KindChange.Action {
     /// First column of the differences.
-    fileprivate var mark: String {
+    fileprivate var symbol: String {
         switch self {
         case .add: "+ add      "
         case .change: "~ change   "
@@ -283,7 +283,7 @@ extension KindReport {
             "KIND", "CHANGES", "FETCHED", "NOT FETCHED", "LATE", "IN TIME", "P50", "P95", "P99", "PUSH P50", "PUSH P99",
             rows: delivery.kinds.map { kind, totals in
                 func words(_ latencies: [Int64], _ quantile: Double) -> String {
-                    latencies.latencyQuantile(quantile)?.words ?? "-"
+                    DeliveryTotals.quantile(quantile, of: latencies)?.words ?? "-"
                 }
                 func percent(_ share: Double?) -> String { share.map { "\(Figure.digits(100 * $0)) %" } ?? "-" }
                 return [

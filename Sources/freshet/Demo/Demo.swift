@@ -183,7 +183,7 @@ final class Demo: Sendable {
         let applied = try await node.store.appliedEvents()
         let (counts, output) = (traffic.counts, output.withLock { $0 })
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first
-        let (provider, latency, pushes) = (provider.statistics().answered, latency.overall(), apns.statistics)
+        let (provider, latency, pushes) = (provider.statistics(\.answered), latency.overall(), apns.statistics)
         let lost = Self.lost(
             overview: overview, output: output, events: (counts.events, applied), failures: counts.failures,
             expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
@@ -305,7 +305,7 @@ final class Demo: Sendable {
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Shows the whole job at work: embedded Kafka, a sample provider, and every role in this process.",
+        abstract: "Shows the whole service at work: embedded Kafka, a sample provider, and every role in this process.",
         discussion: """
             Needs an empty PostgreSQL database (postgres.url); ./deploy/local/demo starts one. Places widgets, publishes \
             single, per-kind and global reloads and app changes for a while, shows what happens, and at the end reads \
@@ -441,7 +441,7 @@ extension Demo {
     ) async throws -> [(name: String, value: String)] {
         let lists = try await node.store.query(.readWorkLists(app: nil))
         let due = lists.reduce(0) { $0 + $1.ready.timelines + $1.leased.timelines + $1.resting.timelines }
-        let (answered, latency) = (provider.statistics().answered, latency.takeRecent())
+        let (answered, latency) = (provider.statistics(\.answered), latency.takeRecent())
         return [
             ("events published", "\(traffic.counts.events)"),
             ("events applied", "\(node.metrics.decidedEvents)"), ("reloads due", "\(due)"),

@@ -145,9 +145,9 @@ struct VerificationSnippetTests {
             secrets: [new.bytes, old.bytes], id: "msg_1", timestamp: 1_700_000_000, body: Self.body)
         #expect(signature.split(separator: " ").count == 2)
         for secret in [old, new] {
-            let problem = SymmetricKey(data: secret.bytes).problem(
-                ofWebhook: "msg_1", timestamp: "1700000000", signature: signature, body: Self.body,
-                now: Timestamp(microseconds: 1_700_000_000_000_000))
+            let problem = SampleRequest.signatureProblem(
+                id: "msg_1", timestamp: "1700000000", signature: signature, body: Self.body,
+                key: SymmetricKey(data: secret.bytes), now: Timestamp(microseconds: 1_700_000_000_000_000))
             #expect(problem == nil)
         }
     }
