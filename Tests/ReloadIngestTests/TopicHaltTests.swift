@@ -106,7 +106,7 @@ struct TopicHaltTests {
     }
 
     @Test(
-        "Garbage on a topic of a single app diverts that app, then halts the topic; the other app's events flow",
+        "Garbage on a topic of a single app diverts that app, then halts the topic; the other app's events are applied",
         arguments: [false, true])
     func ownTopic(namesAnother: Bool) async throws {
         try await IngestHarness.lend(deadLetters: .few(haltingApps: 1)) { ingest in
@@ -149,17 +149,17 @@ struct TopicHaltTests {
                 try await ingest.publish((0..<4).map { _ in ingest.bad() } + [ingest.bad(other)])
                 try await ingest.waitUntilApplied(5)
             }
-            let flow = IngestFlow(
+            let restrictions = IngestRestrictions(
                 pool: ingest.store.pool, limits: limits, interval: .seconds(1), logger: IngestHarness.quiet)
-            try await flow.enforceQuotas()
-            #expect(try await ingest.isDiverted() && flow.quotaUse > 1)
+            try await restrictions.enforceQuotas()
+            #expect(try await ingest.isDiverted() && restrictions.quotaUse > 1)
             #expect(try await !ingest.isDiverted(other))
-            #expect(flow.halts.isEmpty && flow.divertedNames == [good])
+            #expect(restrictions.halts.isEmpty && restrictions.divertedNames == [good])
         }
     }
 
     @Test(
-        "A diverted app over its quota of waiting events has its own topic halted or its events dropped; others flow",
+        "A diverted app over its quota of waiting events has its own topic halted or its events dropped; others are applied",
         arguments: [false, true])
     func tooManyWait(isShared: Bool) async throws {
         var limits = DeadLetterLimits.few()
@@ -179,7 +179,7 @@ struct TopicHaltTests {
             })
             try await ingest.running([service]) {
                 try await eventually("the quota is enforced") {
-                    !service.flow.fullApps.isEmpty || !service.halts.isEmpty
+                    !service.restrictions.fullApps.isEmpty || !service.halts.isEmpty
                 }
                 let halt = service.halts.first
                 #expect(isShared ? halt == nil : halt?.topic == topic && halt?.apps == [good] && halt?.cause == .full)
@@ -205,7 +205,7 @@ struct TopicHaltTests {
                 try await ingest.publish([ingest.everyone(good)], handling: kept, id: "lost")
                 try await ingest.waitUntilApplied(32)
                 #expect(try await ingest.generation(of: good) == (isShared ? 21 : 22))
-                #expect(service.flow.fullApps.isEmpty && service.halts.isEmpty)
+                #expect(service.restrictions.fullApps.isEmpty && service.halts.isEmpty)
             }
         }
     }
@@ -220,17 +220,17 @@ struct TopicHaltTests {
                 try await ingest.publish((0..<11).map { _ in change(Self.nobody) } + [ingest.everyone(Self.nobody)])
                 try await ingest.waitUntilApplied(12)
             }
-            let flow = IngestFlow(
+            let restrictions = IngestRestrictions(
                 pool: ingest.store.pool, limits: limits, allowedApps: [own: [Self.nobody]], interval: .seconds(1),
                 logger: IngestHarness.quiet)
-            try await flow.enforceQuotas()
-            #expect(flow.halts.map(\.topic) == [own])
-            #expect(flow.halts.first?.apps == [] && flow.halts.first?.cause == .full)
+            try await restrictions.enforceQuotas()
+            #expect(restrictions.halts.map(\.topic) == [own])
+            #expect(restrictions.halts.first?.apps == [] && restrictions.halts.first?.cause == .full)
             try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now() WHERE app = '\(Self.nobody)'")
             _ = try await ingest.store.pool.query(.resumeTopics())
-            try await flow.enforceQuotas()
-            try await flow.refresh()
-            #expect(flow.halts.isEmpty && flow.quotaUse < 1)
+            try await restrictions.enforceQuotas()
+            try await restrictions.refresh()
+            #expect(restrictions.halts.isEmpty && restrictions.quotaUse < 1)
         }
     }
 
@@ -246,8 +246,9 @@ struct TopicHaltTests {
             // The waiting events are counted at the start.
             let service = ingest.service()
             try await ingest.running([service]) {
-                try await eventually("the quota is enforced") { !service.flow.fullTopics.isEmpty }
-                #expect(service.flow.fullTopics == [ingest.configuration.topics.pushes] && service.halts.isEmpty)
+                try await eventually("the quota is enforced") { !service.restrictions.fullTopics.isEmpty }
+                #expect(
+                    service.restrictions.fullTopics == [ingest.configuration.topics.pushes] && service.halts.isEmpty)
                 try await ingest.publishGarbage(1)
                 try await ingest.publish([ingest.everyone(Self.nobody), ingest.everyone(good), change(Self.nobody)])
                 try await eventually("the events are applied") { try await ingest.generation(of: good) == 1 }
@@ -264,18 +265,18 @@ struct TopicHaltTests {
                 try await eventually("the event is applied") { try await ingest.generation(of: Self.nobody) == 1 }
                 #expect(service.metrics.ingestEvents.total(["outcome": "dropped"]) == 2)
                 try await ingest.store.sql("UPDATE dead_letter SET discarded_at = now()")
-                try await service.flow.enforceQuotas()
-                #expect(service.flow.fullTopics.isEmpty)
+                try await service.restrictions.enforceQuotas()
+                #expect(service.restrictions.fullTopics.isEmpty)
             }
         }
     }
 
     @Test("Counting waiting events takes at most a twentieth of the time, regardless of their number")
     func pace() {
-        #expect(IngestFlow.interval(true, .milliseconds(10)) == .seconds(10))
-        #expect(IngestFlow.interval(true, .seconds(2)) == .seconds(40))
-        #expect(IngestFlow.interval(true, .seconds(60)) == .seconds(300))
-        #expect(IngestFlow.interval(false, .milliseconds(10)) == .seconds(300))
+        #expect(IngestRestrictions.interval(true, .milliseconds(10)) == .seconds(10))
+        #expect(IngestRestrictions.interval(true, .seconds(2)) == .seconds(40))
+        #expect(IngestRestrictions.interval(true, .seconds(60)) == .seconds(300))
+        #expect(IngestRestrictions.interval(false, .milliseconds(10)) == .seconds(300))
     }
 
     private static let nobody = "com.example.nobody"

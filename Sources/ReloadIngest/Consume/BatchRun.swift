@@ -132,8 +132,8 @@ final class BatchRun {
     private func fold(_ items: [Int]) async throws -> (fold: BatchFold, count: Int) {
         func fold(_ directory: KindDirectory) -> (fold: BatchFold, count: Int) {
             batch.fold(
-                items, directory, service.flow.divertedApps, full: service.flow.fullApps,
-                fullTopics: service.flow.fullTopics, limit: configuration.maximumMarks)
+                items, directory, service.restrictions.divertedApps, full: service.restrictions.fullApps,
+                fullTopics: service.restrictions.fullTopics, limit: configuration.maximumMarks)
         }
         let known: KindDirectory
         if let directory {
@@ -162,10 +162,10 @@ final class BatchRun {
         case .fenced:
             try await session.resolveFence(advances)
         case .diversionsChanged:
-            guard (try? await service.flow.refresh()) == nil else { return }
+            guard (try? await service.restrictions.refresh()) == nil else { return }
             try await retryLater()
         case .halted:
-            guard (try? await service.flow.refresh()) != nil else { return try await retryLater() }
+            guard (try? await service.restrictions.refresh()) != nil else { return try await retryLater() }
             await session.leaveHalted()
         case .directoryIsBehind:
             _ = try? await service.directory.refresh()
@@ -310,7 +310,7 @@ extension IngestService {
                     "event": "\(batch.place(first.record))",
                 ])
         }
-        if !outcome.rejected.isEmpty || !fold.diverted.isEmpty { flow.lettersCame() }
+        if !outcome.rejected.isEmpty || !fold.diverted.isEmpty { restrictions.noteNewLetters() }
         tally.committed(fold, counted: outcome.failures)
         guard let onDecisions else { return }
         let topics = configuration.topics.all

@@ -40,7 +40,7 @@ package final class IngestService: Service {
     let membership: IngestMembership
     /// Id of the Kafka cluster; nil if it is not known.
     let cluster = Mutex<String?>(nil)
-    let flow: IngestFlow
+    let restrictions: IngestRestrictions
     let tally: EventTally
     let pending: PendingMessages
 
@@ -70,7 +70,7 @@ package final class IngestService: Service {
             limits: configuration.deadLetters, defaultsPatience: defaults?.patience,
             tokenKeys: configuration.tokenKeys, registrations: configuration.registrations)
         membership = IngestMembership(pool: pool, configuration: configuration, status: status)
-        flow = IngestFlow(
+        restrictions = IngestRestrictions(
             pool: pool, limits: configuration.deadLetters, allowedApps: configuration.topics.allowedApps,
             interval: configuration.flowInterval, logger: logger)
         tally = EventTally(
@@ -96,13 +96,13 @@ package final class IngestService: Service {
     }
 
     /// Topics that are not applied until an operator resumes them.
-    package var halts: [IngestHalt] { flow.halts }
+    package var halts: [IngestHalt] { restrictions.halts }
 
     /// Largest fraction of a dead-letter quota that an app or a topic uses.
-    package var quotaUse: Double { flow.quotaUse }
+    package var quotaUse: Double { restrictions.quotaUse }
 
     /// Names of the apps whose events wait in the database.
-    package var divertedApps: [String] { flow.divertedNames }
+    package var divertedApps: [String] { restrictions.divertedNames }
 
     /// Runs until graceful shutdown or cancellation. A failed consumer is replaced.
     package func run() async throws {
@@ -153,7 +153,7 @@ package final class IngestService: Service {
                 await consumer.shutdown()
             }
             group.addTask { await self.watchMembership(consumer) }
-            group.addTask { [flow] in try? await flow.watch() }
+            group.addTask { [restrictions] in try? await restrictions.watch() }
             group.addTask { await self.watchObstacles(consumer) }
             let session = IngestSession(of: self, consumer)
             defer { group.cancelAll() }
@@ -175,7 +175,7 @@ package final class IngestService: Service {
         while !Task.isCancelled {
             do {
                 let hasChanged = try await membership.look(
-                    through: consumer, halted: Set(flow.halts.map(\.topic)))
+                    through: consumer, halted: Set(restrictions.halts.map(\.topic)))
                 if hasChanged { consumer.interrupt() }
                 failingSince = nil
                 status.set(nil, for: "membership")

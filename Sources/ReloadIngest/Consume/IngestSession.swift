@@ -75,7 +75,7 @@ final class IngestSession {
 
     /// Gives up the partitions that no longer belong to the process, and takes those that now do.
     private func adoptShare() async throws {
-        let halted = Set(service.flow.halts.map(\.topic))
+        let halted = Set(service.restrictions.halts.map(\.topic))
         guard let change = service.membership.change(from: positions.epochs, halted: halted) else { return }
         await giveUp(change.released)
         if !change.taken.isEmpty {
@@ -96,7 +96,7 @@ final class IngestSession {
 
     /// Stops reading the partitions of halted topics. They are taken again after the topics are resumed.
     func leaveHalted() async {
-        let halted = Set(service.flow.halts.map(\.topic))
+        let halted = Set(service.restrictions.halts.map(\.topic))
         guard !halted.isEmpty else { return }
         await giveUp(Set(positions.positions.keys.filter { halted.contains($0.topic) }))
     }

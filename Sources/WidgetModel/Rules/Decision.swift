@@ -9,7 +9,7 @@ package enum Decision: Int16, NamedValue {
     case unchanged = 2
     /// The provider failed for this timeline, and the last good content stays.
     case failed = 3
-    /// Budgeted work waits for the kind's spacing, or for a token.
+    /// Budgeted work waits for the kind's spacing, or for a budget token.
     case deferred = 4
     /// The worker stopped before the fetch was done and gave the timeline back.
     case released = 5

@@ -86,13 +86,13 @@ package struct Explanation: Sendable {
     /// Budgeted reloads in any 24 hours.
     package var reloadsADay: Int { rules.reloadsADay(state, at: now) }
 
-    /// Tokens that could be spent now.
+    /// Budget tokens that could be spent now.
     package var tokensLeft: Int { facts.ledger.tokens(of: reloadsADay, at: now) }
 
     /// Spent burst tokens.
     package var spentAtWill: Int { facts.ledger.spent(at: now) }
 
-    /// Time of the next token, if nothing is spent until then; nil for a full bucket.
+    /// Time of the next budget token, if nothing is spent until then; nil for a full bucket.
     package var nextTokenAt: Timestamp? { facts.ledger.nextToken(of: reloadsADay, after: now) }
 }
 

@@ -98,9 +98,9 @@ package enum ReloadReason: Int16, NamedValue {
 /// Rules that apply to a request. The most urgent one of folded requests counts. The raw values are stored: never
 /// renumber them.
 package enum RequestUrgency: Int16, CaseIterable, Comparable, Sendable {
-    /// Needs a token and the kind's spacing.
+    /// Needs a budget token and the kind's spacing.
     case budgeted = 0
-    /// Takes no token; a shared timeline still keeps its spacing.
+    /// Takes no budget token; a shared timeline still keeps its spacing.
     case free = 1
     /// An operator's, without limits.
     case forced = 2

@@ -8,7 +8,7 @@ import WidgetStore
 /// The diverted apps and the halted topics as last read. Every batch's transaction checks them again in the database.
 ///
 /// Events of a diverted app become dead letters. Events of a halted topic stay in Kafka.
-final class IngestFlow: Sendable {
+final class IngestRestrictions: Sendable {
     private struct State {
         var diverted: [Int32: Diversion] = [:]
         var halts: [IngestHalt] = []
@@ -62,7 +62,7 @@ final class IngestFlow: Sendable {
     var quotaUse: Double { state.withLock { $0.quotaUse } }
 
     /// Records that dead letters were stored, so that the next round counts them.
-    func lettersCame() { state.withLock { $0.hasNewLetters = true } }
+    func noteNewLetters() { state.withLock { $0.hasNewLetters = true } }
 
     /// Reads the diverted apps and the halted topics, and logs changes.
     ///
@@ -179,7 +179,7 @@ final class IngestFlow: Sendable {
             guard try await enforceQuotas(on: try await pool.query(.waitingLetters())) else { return }
             try await refresh()
         } catch {
-            lettersCame()
+            noteNewLetters()
             throw error
         }
     }
