@@ -28,10 +28,10 @@ struct ClaimLoop {
     mutating func run(isStopping: () -> Bool) async throws {
         while !isStopping() {
             try Task.checkCancellation()
-            let mark = context.signal.version(of: .timelines)
+            let version = context.signals.timelines.version
             guard let limit = try await turnOrBackOff(), !isStopping() else { continue }
-            _ = try await context.signal.wait(
-                past: mark, timeout: WorkerClock.jittered(limit), clock: context.clock.clock)
+            _ = try await context.signals.timelines.wait(
+                past: version, timeout: limit.jittered, clock: context.clock.clock)
         }
     }
 
@@ -149,7 +149,7 @@ struct ClaimLoop {
             context.metrics.claimed.increment(by: claim.count)
             pipeline.enter(claim, known, startedAt: startedAt, leaseEnds: startedAt + lease)
         }
-        if requests.contains(where: { $0.lane == .bulk }) { context.signal.signal(.sweeps) }
+        if requests.contains(where: { $0.lane == .bulk }) { context.signals.sweeps.signal() }
         return lists
     }
 }

@@ -72,7 +72,7 @@ package final class LocalHandOver: HandOverReceiving {
 
     package func ingestIsBehind(_ isBehind: Bool) {
         guard let context = open.withLock({ $0 })?.context else { return }
-        if context.precedence.ingestIsBehind(isBehind, at: context.clock.elapsed) { context.signal.signal(.timelines) }
+        if context.precedence.ingestIsBehind(isBehind, at: context.clock.elapsed) { context.signals.timelines.signal() }
     }
 
     package func accept(_ grant: HandOver, _ claim: Claim?) {

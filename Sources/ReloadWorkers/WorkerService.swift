@@ -22,7 +22,7 @@ package struct WorkerService: Service {
     private let history: DatabaseHistory
 
     /// - Parameters:
-    ///   - signal: signals work of ingest in the same process, and of others by notifications.
+    ///   - signals: signal work of ingest in the same process, and of others by notifications.
     ///   - deliveryTimeout: the producer's.
     ///   - condition: receives the errors of claims and the outcomes of messages.
     ///   - clock: clock of leases, intervals and time limits.
@@ -35,7 +35,7 @@ package struct WorkerService: Service {
     ///   - send: sends messages of timelines.
     package init(
         configuration: WorkerConfiguration, pool: PostgresPool, directory: DirectoryCache,
-        fetcher: any ProviderFetching, deliveryTimeout: Duration, signal: WorkSignal = WorkSignal(),
+        fetcher: any ProviderFetching, deliveryTimeout: Duration, signals: WorkSignals = WorkSignals(),
         metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
         clock: any Clock<Duration> = ContinuousClock(),
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)? = nil,
@@ -49,7 +49,7 @@ package struct WorkerService: Service {
             output: TimelineProducer(
                 deliveryTimeout: deliveryTimeout, condition: condition, backoff: configuration.outputBackoff,
                 clock: clock, send: send),
-            signal: signal, metrics: metrics, condition: condition, clock: clock, onStored: onStored, logger: logger,
+            signals: signals, metrics: metrics, condition: condition, clock: clock, onStored: onStored, logger: logger,
             onDecisions: onDecisions)
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
@@ -99,7 +99,7 @@ package struct WorkerService: Service {
             }
         } onGracefulShutdown: {
             pipeline.isStopping.store(true, ordering: .releasing)
-            context.signal.signal()
+            context.signals.signalAll()
         }
         await giveBack()
         // Cancelled statements throw errors of their own.
@@ -135,7 +135,7 @@ package struct WorkerService: Service {
 
     private func stayRegistered() async throws {
         while true {
-            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.registrationInterval))
+            try await context.clock.sleep(for: context.configuration.registrationInterval.jittered)
             do {
                 try await beat()
             } catch {

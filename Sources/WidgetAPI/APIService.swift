@@ -133,10 +133,10 @@ package final class APIService: Service {
     func pollOutcomes() async {
         let changes = resources.changes
         while !Task.isCancelled {
-            let mark = changes.eventsAwaited.version(of: .timelines)
+            let version = changes.eventsAwaited.version
             let events = changes.awaitedEvents
             guard !events.isEmpty else {
-                try? await changes.eventsAwaited.wait(past: mark)
+                try? await changes.eventsAwaited.wait(past: version)
                 continue
             }
             if let found = try? await store.query(.findEventOutcomes(events)) {

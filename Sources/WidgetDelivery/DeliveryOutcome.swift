@@ -33,8 +33,7 @@ struct DeliveryOutcome: Sendable {
         var isDone = false
         var forgets = false
         // Grows from the half, so that devices that failed together do not come again together.
-        let backoff =
-            policy.backoff.bound(attempt: max(device.attempts, attempts) + 1) * (0.5 + 0.5 * jitter)
+        let backoff = policy.backoff.delay(attempt: max(device.attempts, attempts) + 1, jitter: jitter)
         switch verdict {
         case .accepted:
             isDone = true

@@ -26,7 +26,7 @@ package struct DeliveryService: Service {
     private let metrics: MetricRegistry
     private let pulse: DeliveryPulse
     private let shares = AppShares(limit: lists)
-    private let room = WorkSignal()
+    private let room = Signal()
     private let logger: Logger
 
     /// - Parameters:
@@ -114,7 +114,7 @@ package struct DeliveryService: Service {
                 group.addTask {
                     defer {
                         shares.end(list.appID)
-                        room.signal(.deliveries)
+                        room.signal()
                     }
                     do {
                         try await notify(list, claimedAfter: begun)
@@ -185,21 +185,21 @@ package struct DeliveryService: Service {
     /// Does the work as long as it returns true, and again after an interval or a signal, until the graceful shutdown.
     private func repeatedly(
         _ what: String, _ heartbeat: Heartbeat? = nil, every interval: Duration? = nil,
-        wokenBy signal: WorkSignal? = nil,
+        wokenBy signal: Signal? = nil,
         _ work: () async throws -> Bool
     ) async throws {
         var failures = 0
         while !Task.isShuttingDownGracefully {
             try Task.checkCancellation()
             let pause: Duration
-            let mark = signal?.version(of: .deliveries)
+            let version = signal?.version
             heartbeat?.beat()
             defer { heartbeat?.rest() }
             do {
                 let isBusy = try await work()
                 failures = 0
                 if isBusy { continue }
-                pause = (interval ?? configuration.pollInterval) * Double.random(in: 0.8...1.2)
+                pause = (interval ?? configuration.pollInterval).jittered
             } catch let error as PostgresError {
                 try Task.checkCancellation()
                 guard error.canPass else { throw error }
@@ -210,8 +210,8 @@ package struct DeliveryService: Service {
             }
             do {
                 try await cancelWhenGracefulShutdown {
-                    if let signal, let mark {
-                        _ = try await signal.wait(past: mark, timeout: pause, clock: ContinuousClock())
+                    if let signal, let version {
+                        _ = try await signal.wait(past: version, timeout: pause, clock: ContinuousClock())
                     } else {
                         try await Task.sleep(for: pause)
                     }

@@ -126,7 +126,7 @@ struct BadInputTests {
 
     /// Forwards the letters, then reads the topic as another consumer would.
     private func forwarded(_ letters: [DeadLetter], _ ingest: IngestHarness) async throws {
-        let signal = WorkSignal()
+        let signal = Signal()
         let forwarder = DeadLetterForwarder(
             pool: ingest.store.pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
             signal: signal, logger: IngestHarness.quiet)

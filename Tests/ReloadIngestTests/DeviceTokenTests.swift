@@ -66,7 +66,7 @@ struct DeviceTokenTests {
             }
             let forwarder = DeadLetterForwarder(
                 pool: ingest.store.pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
-                signal: WorkSignal(), logger: IngestHarness.quiet)
+                signal: Signal(), logger: IngestHarness.quiet)
             _ = try await forwarder.forward()
             #expect(try await forwarded(messages.count, ingest).allSatisfy { !$0.contains(Self.token) })
         }

@@ -27,7 +27,7 @@ extension IngestHarness {
         adjustConsumer(&consumer)
         return IngestService(
             configuration: configuration, pool: store.pool, directory: DirectoryCache(pool: store.pool),
-            logger: logger, onWork: { _ in }, onDeadLetters: {},
+            logger: logger, onLists: {}, onSweeps: {}, onDeadLetters: {},
             makeConsumer: { [consumer] in
                 let made = try KafkaConsumer(configuration: consumer, logger: logger)
                 onConsumer(made)

@@ -74,7 +74,7 @@ struct HandOverTests {
             try await ingest.store.sql("UPDATE timeline SET revision = nextval('token') WHERE identity = '\(ids[0])'")
             let workers = RecordingWorkers()
             let signals = Mutex(0)
-            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            let service = ingest.service(workers: workers, onLists: { signals.withLock { $0 += 1 } })
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u1")])
                 try await eventually("the timelines are handed over") { workers.now.claims.count == 1 }
@@ -106,7 +106,7 @@ struct HandOverTests {
             let workers = RecordingWorkers()
             workers.state.withLock { $0.room = 0 }
             let signals = Mutex(0)
-            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            let service = ingest.service(workers: workers, onLists: { signals.withLock { $0 += 1 } })
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u1")])
                 try await ingest.waitUntilApplied(1)
@@ -126,7 +126,7 @@ struct HandOverTests {
             let workers = RecordingWorkers()
             workers.state.withLock { $0.room = 10 }
             let signals = Mutex(0)
-            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            let service = ingest.service(workers: workers, onLists: { signals.withLock { $0 += 1 } })
             try await ingest.running([service]) {
                 try await ingest.publish([ingest.push("u1")])
                 try await eventually("some timelines are handed over") { workers.now.claims.count == 1 }
@@ -269,7 +269,7 @@ struct HandOverTests {
             try await ingest.store.settle()
             let workers = RecordingWorkers()
             let signals = Mutex(0)
-            let service = ingest.service(workers: workers, onWork: { _ in signals.withLock { $0 += 1 } })
+            let service = ingest.service(workers: workers, onLists: { signals.withLock { $0 += 1 } })
             try await ingest.running([service]) {
                 try await ingest.store.locking("timeline") {
                     try await ingest.publish([ingest.push("u0")], key: "k")

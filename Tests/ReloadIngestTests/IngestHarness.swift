@@ -71,7 +71,7 @@ struct IngestHarness: Sendable {
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil,
         configure: ((inout IngestConfiguration) -> Void)? = nil, properties: [String: String] = [:],
         workers: (any HandOverReceiving)? = nil, defaults: PlacementDefaults? = nil,
-        onWork: @escaping @Sendable (WorkSignal.Work) -> Void = { _ in }
+        onLists: @escaping @Sendable () -> Void = {}
     ) -> IngestService {
         var configuration = configuration
         configure?(&configuration)
@@ -83,7 +83,7 @@ struct IngestHarness: Sendable {
             maximumBatchMessages: configuration.maximumBatch)
         return IngestService(
             configuration: configuration, pool: pool, directory: DirectoryCache(pool: pool),
-            logger: logger, onWork: onWork, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
+            logger: logger, onLists: onLists, onSweeps: {}, onDeadLetters: {}, onAssigned: {}, onDecisions: onDecisions,
             workers: workers, defaults: defaults,
             makeConsumer: {
                 let made = try KafkaConsumer(configuration: consumer, logger: Self.quiet)

@@ -59,7 +59,7 @@ struct PlacementDefaultsTests {
             let defaults = PlacementDefaults(
                 provider: provider, pool: pool, directory: DirectoryCache(pool: pool), audienceLimit: 1_000,
                 patience: patience, maximumWaiting: maximumWaiting,
-                logger: IngestHarness.quiet, onWork: { _ in })
+                logger: IngestHarness.quiet, onLists: {})
             try await ingest.running([defaults, ingest.service(defaults: defaults)]) {
                 try await body(ingest, provider)
             }

@@ -190,7 +190,7 @@ struct ReplayTests {
             func forwarder(_ producer: KafkaProducer) -> DeadLetterForwarder {
                 DeadLetterForwarder(
                     pool: ingest.store.pool, producer: producer, topic: ingest.configuration.deadLetterTopic,
-                    signal: WorkSignal(), interval: .milliseconds(50), logger: IngestHarness.quiet)
+                    signal: Signal(), interval: .milliseconds(50), logger: IngestHarness.quiet)
             }
             try await ingest.running([forwarder(absent)]) {
                 try await eventually("letters are leased and nobody holds a connection", every: .milliseconds(5)) {
@@ -227,7 +227,7 @@ struct ReplayTests {
             _ = try await pool.execute(.insertDeadLetter(letter))
             let forwarder = DeadLetterForwarder(
                 pool: pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
-                signal: WorkSignal(), logger: IngestHarness.quiet)
+                signal: Signal(), logger: IngestHarness.quiet)
             let share = max(1, pool.configuration.maximumConnections / 4)
             let gate = Gate()
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -261,7 +261,7 @@ struct ReplayTests {
             for offset in 0..<Int64(3) { try await insert(offset, header: 2_000_000) }
             try await insert(3, header: 10)
             try await insert(4, header: 10, code: "diverted")
-            let signal = WorkSignal()
+            let signal = Signal()
             let forwarder = DeadLetterForwarder(
                 pool: ingest.store.pool, producer: ingest.producer, topic: ingest.configuration.deadLetterTopic,
                 signal: signal, interval: .milliseconds(50), logger: IngestHarness.quiet)

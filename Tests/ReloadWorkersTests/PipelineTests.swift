@@ -55,12 +55,12 @@ struct PipelineTests {
                 try await serving([service]) {
                     answer(worker, "first.")
                     let id = try await worker.store.place([.test("w1")])[0]
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("first.") == true)
                     answer(worker, "second.")
                     try await worker.store.markUser("u1")
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("second.") == true)
                     #expect(topic.messages == 2 && service.metrics.providerRequests.total() == 2)
@@ -78,7 +78,7 @@ struct PipelineTests {
                 try await serving(services) {
                     try await expectPublished(ids, worker, topic)
                     for user in 0..<60 { try await worker.store.markUser("u\(user)") }
-                    for service in services { service.signal.signal() }
+                    for service in services { service.signals.signalAll() }
                     try await expectPublished(ids, worker, topic)
                 }
                 #expect(Set(worker.provider.requestedIDs) == Set(ids))
@@ -130,7 +130,7 @@ struct PipelineTests {
                     try await expectPublished(ids, worker, topic)
                     answer(worker, "everyone.")
                     try await worker.store.bumpKind("Purchases")
-                    for service in services { service.signal.signal() }
+                    for service in services { service.signals.signalAll() }
                     try await expectPublished(ids, worker, topic)
                 }
                 for id in ids { #expect(topic.message(of: id)?.value?.contains("everyone.") == true) }
@@ -148,15 +148,15 @@ struct PipelineTests {
                 let at = Timestamp(microseconds: 1_700_000_000_000_000)
                 try await serving([service]) {
                     try await worker.store.apply([.placed(.test("w1"))], at: at)
-                    service.signal.signal()
+                    service.signals.signalAll()
                     let id = try #require(try await worker.store.timelineID(of: "w1"))
                     try await expectPublished([id], worker, topic)
                     try await worker.store.apply([.removed(app: TestKinds.app, widget: "w1")], at: at + .seconds(1))
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await eventually("the timeline is collected") { try await worker.store.timeline(id) == nil }
                     try await expectPublished([id], worker, topic)
                     try await worker.store.apply([.placed(.test("w1"))], at: at + .seconds(2))
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await eventually("the timeline is published again") { topic.message(of: id)?.value != nil }
                     try await expectPublished([id], worker, topic)
                 }
@@ -173,7 +173,7 @@ struct PipelineTests {
                     let id = try await worker.store.place([.test("w1")])[0]
                     try await expectPublished([id], worker, topic)
                     try await worker.store.markUser("u1", isFree: false)
-                    service.signal.signal()
+                    service.signals.signalAll()
                     #expect(try #require(await worker.store.detail(id).secondsToDue) > 100)
                     #expect(try await worker.store.unappointed() == 0)
                     // The service does not retry before the test passes the time.
@@ -181,13 +181,13 @@ struct PipelineTests {
                         .timelines(request.ids.map { .stubError($0, code: "busy", retryAfter: 3_600) })
                     }
                     try await worker.store.passTime(400)
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await worker.provider.received.reaches(2)
                     try await eventually("the failure is recorded") { try await worker.store.detail(id).attempts == 1 }
                     #expect(try await worker.store.detail(id).isStale)
                     answer(worker, "at last.")
                     try await worker.store.passTime(4_000)
-                    service.signal.signal()
+                    service.signals.signalAll()
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("at last.") == true)
                     #expect(worker.provider.requests.count == 3)

@@ -18,7 +18,7 @@ struct WorkerServiceTests {
     private func withService(
         graceTime: Duration = Patience.limit, pollInterval: Duration = .seconds(3_600), maxBatch: Int = 100,
         fetching wrap: @escaping @Sendable (any ProviderFetching) -> any ProviderFetching = { $0 },
-        _ body: @escaping @Sendable (TestWorker, WorkSignal, ServiceGroup) async throws -> Void
+        _ body: @escaping @Sendable (TestWorker, WorkSignals, ServiceGroup) async throws -> Void
     ) async throws {
         try await withWorker(maxBatch: maxBatch) { worker in
             let service = TestService(beside: worker, fetcher: wrap(worker.context.fetcher)) {
@@ -29,7 +29,7 @@ struct WorkerServiceTests {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { try await group.run() }
                 do {
-                    try await body(worker, service.signal, group)
+                    try await body(worker, service.signals, group)
                 } catch {
                     tasks.cancelAll()
                     throw error
@@ -42,13 +42,13 @@ struct WorkerServiceTests {
     }
 
     @Test func aSignalWakesItAndAGenerationBumpIsSwept() async throws {
-        try await withService { worker, signal, _ in
+        try await withService { worker, signals, _ in
             try await worker.store.place((0..<30).map { .test("w\($0)", user: "u\($0)") })
-            signal.signal()
+            signals.signalAll()
             try await worker.publisher.published.reaches(30)
             try await worker.store.bumpKind("Purchases")
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0, content: "anew") }) }
-            signal.signal()
+            signals.signalAll()
             try await worker.publisher.published.reaches(60)
         }
     }
@@ -62,9 +62,9 @@ struct WorkerServiceTests {
 
     @Test func aFreedSlotIsUsedAtOnce() async throws {
         // One timeline per request, eight slots per provider, no signals after the first one.
-        try await withService(maxBatch: 1) { worker, signal, _ in
+        try await withService(maxBatch: 1) { worker, signals, _ in
             try await worker.store.place((0..<60).map { .test("w\($0)", user: "u\($0)") })
-            signal.signal()
+            signals.signalAll()
             try await worker.publisher.published.reaches(60)
             #expect(worker.provider.requests.count == 60)
         }
@@ -87,20 +87,20 @@ struct WorkerServiceTests {
     @Test func stoppingFinishesWorkInFlight() async throws {
         let told = Gate()
         let wrap = { @Sendable (fetcher: any ProviderFetching) in StopNoticingFetcher(fetcher: fetcher, told: told) }
-        try await withService(fetching: wrap) { worker, signal, group in
+        try await withService(fetching: wrap) { worker, signals, group in
             let id = try await worker.store.place([.test("w1")])[0]
             let gate = Gate()
             worker.provider.respond { request in
                 try await gate.pass()
                 return .timelines(request.ids.map { .stubTimeline($0) })
             }
-            signal.signal()
+            signals.signalAll()
             try await worker.provider.received.reaches(1)
             // Returns before the services stop.
             await group.triggerGracefulShutdown()
             try await told.pass()
             try await worker.store.place([.test("w2", user: "u2")])
-            signal.signal()
+            signals.signalAll()
             gate.open()
             try await worker.publisher.published.reaches(1)
             #expect(worker.publisher.messages.map(\.timeline) == [id], "a stopping service claims nothing")
@@ -109,14 +109,14 @@ struct WorkerServiceTests {
 
     @Test("After a failover, claims in memory are dropped, and their timelines are fetched again with new tokens")
     func failover() async throws {
-        try await withService(pollInterval: .milliseconds(50)) { worker, signal, _ in
+        try await withService(pollInterval: .milliseconds(50)) { worker, signals, _ in
             let id = try await worker.store.place([.test("w1")])[0]
             let gate = Gate()
             worker.provider.respond { request in
                 try await gate.pass()
                 return .timelines(request.ids.map { .stubTimeline($0, content: "of lost history") })
             }
-            signal.signal()
+            signals.signalAll()
             try await worker.provider.received.reaches(1)
             // The claim was replicated in time, so the lease holds in the new history too.
             try await worker.store.failOver()
@@ -212,7 +212,7 @@ struct WorkerServiceTests {
 
     @Test("Requests before a fetch cause one fetch, and those during it exactly one more")
     func coalescing() async throws {
-        try await withService { worker, signal, _ in
+        try await withService { worker, signals, _ in
             let gate = Gate()
             worker.provider.respond { request in
                 try await gate.pass()
@@ -221,11 +221,11 @@ struct WorkerServiceTests {
             // The service may claim at once; later requests then arrive during the fetch.
             let id = try await worker.store.place([.test("w1")])[0]
             for _ in 0..<5 { try await worker.store.markUser("u1") }
-            signal.signal()
+            signals.signalAll()
             try await worker.provider.received.reaches(1)
             for _ in 0..<5 {
                 try await worker.store.markUser("u1")
-                signal.signal()
+                signals.signalAll()
             }
             gate.open()
             try await worker.store.settles()
@@ -265,7 +265,7 @@ struct WorkerServiceTests {
                     }
                     if round == 2 { try await worker.store.bumpKind("Purchases") }
                     if round == 4 { for id in ids[..<10] { try await worker.store.removeWidgets(showing: id) } }
-                    for service in services { service.signal.signal() }
+                    for service in services { service.signals.signalAll() }
                 }
                 try await worker.store.settles()
             }

@@ -38,21 +38,21 @@ package final class FreshetNode: Sendable {
     private let healthPort: ListeningPort?
     private let phase = Mutex(NodePhase.starting)
     /// Signalled when the preparation is done: PostgreSQL, the migrations and the Kafka cluster are as required.
-    private let prepared = WorkSignal()
+    private let prepared = Signal()
     /// Versions before the preparation and before ingest's assignment, which ``ready()`` waits to pass.
-    private let unprepared: WorkSignal.Version
-    private let unassigned: WorkSignal.Version?
+    private let unprepared: UInt64
+    private let unassigned: UInt64?
     private let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     private let findings: @Sendable (_ app: String) async -> [JSONValue]
     let directory: DirectoryCache
     /// All roles take tokens.
     private let history: DatabaseHistory
     /// Wakes this process's workers: by its own ingest, and by the notifications of others.
-    private let work = WorkSignal()
+    private let work = WorkSignals()
     /// Hands timelines over from ingest to the workers of the same process.
     private let handOver = LocalHandOver()
     /// Signalled when partitions have been assigned to ingest.
-    private let assignment = WorkSignal()
+    private let assignment = Signal()
     private let configuration: WorkerConfiguration
     private let egress: EgressGuard
     /// Configuration of the delivery, with its clients; nil without that role.
@@ -96,8 +96,8 @@ package final class FreshetNode: Sendable {
         cluster = ClusterCheck(pool: pool, kafka: kafka, isNew: embedded != nil, logger: logger)
         apiPort = settings.role.runsAPI ? ListeningPort() : nil
         healthPort = settings.healthPort.map { _ in ListeningPort() }
-        unprepared = prepared.version(of: .timelines)
-        unassigned = settings.role.runsIngest ? assignment.version(of: .timelines) : nil
+        unprepared = prepared.version
+        unassigned = settings.role.runsIngest ? assignment.version : nil
         directory = DirectoryCache(pool: pool)
         history = DatabaseHistory(of: pool)
         configuration = settings.workerConfiguration()
@@ -230,7 +230,7 @@ package final class FreshetNode: Sendable {
         try await pool.prepare(migrate: migrate, logger: logger)
         let id = try await cluster.prepare(settings.topics)
         ingest?.require(cluster: id)
-        prepared.signal(.timelines)
+        prepared.signal()
     }
 
     /// Addresses of a ready node.
@@ -260,18 +260,22 @@ package final class FreshetNode: Sendable {
         guard settings.role.runsIngest, let producer else { return nil }
         let notifier = DueNotifier(
             pool: pool, worker: settings.role.runsWorkers ? configuration.worker : nil, logger: logger)
-        let deadLetters = WorkSignal()
+        let deadLetters = Signal()
         let consumer = settings.consumerConfiguration(kafka)
-        let onWork: @Sendable (WorkSignal.Work) -> Void = { [work] sort in
-            work.signal(sort)
+        let onLists: @Sendable () -> Void = { [work] in
+            work.timelines.signal()
             notifier.signal()
         }
         let defaults = PlacementDefaults(
             provider: configurations, pool: pool, directory: directory,
-            audienceLimit: settings.ingestConfiguration.audienceLimit, logger: logger, onWork: onWork)
+            audienceLimit: settings.ingestConfiguration.audienceLimit, logger: logger, onLists: onLists)
         let service = IngestService(
             configuration: settings.ingestConfiguration, pool: pool, directory: directory, logger: logger,
-            onWork: onWork,
+            onLists: onLists,
+            onSweeps: { [work] in
+                work.sweeps.signal()
+                notifier.signal()
+            },
             onDeadLetters: { deadLetters.signal() },
             onAssigned: { [assignment] in assignment.signal() },
             onDecisions: onDecisions, workers: settings.role.runsWorkers ? handOver : nil,
@@ -292,7 +296,7 @@ package final class FreshetNode: Sendable {
         guard settings.role.runsWorkers, let producer else { return nil }
         return WorkerService(
             configuration: configuration, pool: pool, directory: directory, fetcher: providers,
-            deliveryTimeout: settings.kafka.deliveryTimeout, signal: work, metrics: metrics, condition: condition,
+            deliveryTimeout: settings.kafka.deliveryTimeout, signals: work, metrics: metrics, condition: condition,
             onStored: onStored, onDecisions: onDecisions, handOver: handOver, history: history, heartbeat: heartbeat,
             logger: logger
         ) { await producer.send($0) }
@@ -390,7 +394,7 @@ package final class FreshetNode: Sendable {
     private func listener() -> BackgroundService {
         BackgroundService("listener") { [pool, work, logger] in
             do {
-                try await pool.configuration.listen(to: [DueNotifier.channel], logger: logger) { _ in work.signal() }
+                try await pool.configuration.listen(to: [DueNotifier.channel], logger: logger) { _ in work.signalAll() }
             } catch {
                 // The workers look for due timelines by themselves too, only later.
                 logger.error("cannot listen for due timelines", metadata: ["error": "\(error)"])

@@ -75,7 +75,7 @@ extension FreshetNode {
             while true {
                 await PostgresPool.inBackground { await read(samples, failing: &failing) }
                 // Processes that start together read at different times.
-                try await Task.sleep(for: settings.metricsInterval * Double.random(in: 0.8...1.2))
+                try await Task.sleep(for: settings.metricsInterval.jittered)
             }
         }
     }

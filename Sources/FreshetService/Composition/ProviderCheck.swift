@@ -20,15 +20,7 @@ extension ProviderSettings {
         of url: ProviderURL, resolver: HostResolver, patience: Duration = .seconds(2)
     ) async -> String? {
         let policy = (try? EgressPolicy(allowing: allowPrivateNetworks)) ?? EgressPolicy()
-        let found = await withTaskGroup(of: [IPAddress]?.self) { group in
-            group.addTask { try? await resolver.addresses(of: url.host) }
-            group.addTask {
-                try? await Task.sleep(for: patience)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+        let found = try? await withTimeLimit(patience) { try await resolver.addresses(of: url.host) }
         guard let found, !found.isEmpty, !policy.permits(found, host: url.host, port: url.port) else { return nil }
         return "the host has an address that is not public, and providers.allowPrivateNetworks does not list it"
     }

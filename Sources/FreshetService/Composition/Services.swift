@@ -5,7 +5,6 @@ import NIOCore
 package import ServiceLifecycle
 import Synchronization
 import WidgetModel
-import WidgetStore
 
 /// Work as a service of a group.
 package struct BackgroundService: Service, CustomStringConvertible {
@@ -58,16 +57,16 @@ package final class ListeningPort: Sendable {
     }
 
     private let state = Mutex(State.starting)
-    private let changes = WorkSignal()
+    private let changes = Signal()
 
     package init() {}
 
     /// - Throws: `CancellationError`, also if the server ended before it listened.
     package func wait() async throws -> Int {
         while true {
-            let mark = changes.version(of: .timelines)
+            let version = changes.version
             switch state.withLock({ $0 }) {
-            case .starting: try await changes.wait(past: mark)
+            case .starting: try await changes.wait(past: version)
             case .listening(let port): return port
             case .closed: throw CancellationError()
             }
@@ -96,6 +95,6 @@ package final class ListeningPort: Sendable {
 
     private func change(to next: sending State) {
         state.withLock { $0 = next }
-        changes.signal(.timelines)
+        changes.signal()
     }
 }

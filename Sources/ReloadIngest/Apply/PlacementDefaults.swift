@@ -31,24 +31,24 @@ package final class PlacementDefaults: Service {
     private let provider: any ConfigurationProvider
     private let applier: BatchApplier
     private let directory: DirectoryCache
-    private let onWork: @Sendable (WorkSignal.Work) -> Void
+    private let onLists: @Sendable () -> Void
     private let logger: Logger
     /// Waiting questions, and number of requests under way.
     private let queues = Mutex<[Provider: (waiting: [Question], running: Int)]>([:])
     private let starts: AsyncStream<Provider>
     private let start: AsyncStream<Provider>.Continuation
 
-    /// - Parameter onWork: called after every transaction that appended ready lists.
+    /// - Parameter onLists: called after every transaction that appended ready lists.
     package init(
         provider: any ConfigurationProvider, pool: PostgresPool, directory: DirectoryCache,
         audienceLimit: Int, patience: Duration = .seconds(2), maximumWaiting: Int = 10_000, logger: Logger,
-        onWork: @escaping @Sendable (WorkSignal.Work) -> Void
+        onLists: @escaping @Sendable () -> Void
     ) {
         self.provider = provider
         self.directory = directory
         self.patience = patience
         self.maximumWaiting = maximumWaiting
-        self.onWork = onWork
+        self.onLists = onLists
         self.logger = logger
         applier = BatchApplier(pool: pool, audienceLimit: audienceLimit)
         (starts, start) = AsyncStream.makeStream()
@@ -145,7 +145,7 @@ package final class PlacementDefaults: Service {
                         nil
                     }
                 }
-                if outcome.lists > 0 { onWork(.timelines) }
+                if outcome.lists > 0 { onLists() }
                 return
             } catch {
                 let isTransient = (error as? PostgresError)?.isRetriable ?? (error is ApplyFailure)

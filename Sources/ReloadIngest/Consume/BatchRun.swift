@@ -291,8 +291,8 @@ extension IngestService {
     fileprivate func report(_ outcome: BatchApplier.Outcome, of fold: BatchFold, in batch: PreparedBatch) {
         status.blockedBy = nil
         defaults?.ask(outcome.undecided)
-        if outcome.lists > 0 { onWork(.timelines) }
-        if outcome.sweeps > 0 { onWork(.sweeps) }
+        if outcome.lists > 0 { onLists() }
+        if outcome.sweeps > 0 { onSweeps() }
         if let first = outcome.rejected.first {
             logger.warning(
                 "events became dead letters",

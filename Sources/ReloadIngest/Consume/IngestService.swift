@@ -25,8 +25,10 @@ package final class IngestService: Service {
     package let status = IngestStatus()
     /// Heartbeat while events are handled.
     package let heartbeat = Heartbeat()
-    /// Called after every transaction that appended ready lists or recorded sweeps.
-    let onWork: @Sendable (WorkSignal.Work) -> Void
+    /// Called after every transaction that appended ready lists.
+    let onLists: @Sendable () -> Void
+    /// Called after every transaction that recorded sweeps.
+    let onSweeps: @Sendable () -> Void
     let onDeadLetters: @Sendable () -> Void
     /// Called when the process has taken its share of the partitions.
     let onAssigned: @Sendable () -> Void
@@ -46,7 +48,8 @@ package final class IngestService: Service {
 
     package init(
         configuration: IngestConfiguration, pool: PostgresPool, directory: DirectoryCache, logger: Logger,
-        onWork: @escaping @Sendable (WorkSignal.Work) -> Void,
+        onLists: @escaping @Sendable () -> Void,
+        onSweeps: @escaping @Sendable () -> Void,
         onDeadLetters: @escaping @Sendable () -> Void,
         onAssigned: @escaping @Sendable () -> Void = {},
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil, workers: (any HandOverReceiving)? = nil,
@@ -57,7 +60,8 @@ package final class IngestService: Service {
         self.pool = pool
         self.directory = directory
         self.logger = logger
-        self.onWork = onWork
+        self.onLists = onLists
+        self.onSweeps = onSweeps
         self.onDeadLetters = onDeadLetters
         self.onAssigned = onAssigned
         self.onDecisions = onDecisions

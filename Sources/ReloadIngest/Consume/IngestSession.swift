@@ -153,7 +153,8 @@ final class IngestSession {
         if positions.areApplied(advances, stored: stored) {
             status.blockedBy = nil
             applied(advances)
-            for work in WorkSignal.Work.allCases { service.onWork(work) }
+            service.onLists()
+            service.onSweeps()
             return
         }
         await leaveFenced(positions.fenced(advances, stored: stored))

@@ -4,8 +4,8 @@ package import KafkaClient
 package import Logging
 package import PostgresClient
 import ServiceLifecycle
-import WidgetModel
-package import WidgetStore
+package import WidgetModel
+import WidgetStore
 
 /// Publishes dead letters to their topic, at least once each: a row is marked after the broker's acknowledgement. A
 /// process leases the letters that it publishes, so that others publish other ones.
@@ -18,7 +18,7 @@ package final class DeadLetterForwarder: Service {
     private let pool: PostgresPool
     private let producer: KafkaProducer
     private let topic: String
-    private let signal: WorkSignal
+    private let signal: Signal
     private let interval: Duration
     /// Longer than the time limits of both sends.
     private let lease: Duration
@@ -29,7 +29,7 @@ package final class DeadLetterForwarder: Service {
     ///   - interval: polling interval, since another process may have left some.
     ///   - deliveryTimeout: the producer's.
     package init(
-        pool: PostgresPool, producer: KafkaProducer, topic: String, signal: WorkSignal,
+        pool: PostgresPool, producer: KafkaProducer, topic: String, signal: Signal,
         interval: Duration = .seconds(10), deliveryTimeout: Duration = .seconds(30), logger: Logger
     ) {
         // A send returns within twice the time limit.
@@ -42,7 +42,7 @@ package final class DeadLetterForwarder: Service {
         try? await cancelWhenGracefulShutdown {
             var failures = 0
             while !Task.isCancelled {
-                let mark = self.signal.version(of: .timelines)
+                let version = self.signal.version
                 do {
                     while try await self.forward() {}
                     failures = 0
@@ -50,7 +50,7 @@ package final class DeadLetterForwarder: Service {
                     failures += 1
                     self.logger.warning("cannot forward dead letters", metadata: ["error": "\(error)"])
                 }
-                _ = try await self.signal.wait(past: mark, timeout: self.interval, clock: ContinuousClock())
+                _ = try await self.signal.wait(past: version, timeout: self.interval, clock: ContinuousClock())
                 if failures > 0 {
                     let backoff = Backoff(base: .milliseconds(200), cap: .seconds(10))
                     try await Task.sleep(for: backoff.delay(attempt: failures))

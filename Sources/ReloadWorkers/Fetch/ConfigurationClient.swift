@@ -22,7 +22,7 @@ package final class ConfigurationClient: ConfigurationProvider {
     private let slots = RequestSlots()
     private let clock: WorkerClock
     private let answers = Mutex(AnswerCache())
-    private let answered = WorkSignal()
+    private let answered = Signal()
     private let directoryAge: Duration
     private let metrics: MetricRegistry
 
@@ -55,12 +55,12 @@ package final class ConfigurationClient: ConfigurationProvider {
             app: app, kind: kind, body: question.normalized(for: intent).encode(kind: kind.name))
         let began = clock.elapsed
         while true {
-            let mark = answered.version(of: .timelines)
+            let version = answered.version
             let now = clock.elapsed
             let (answer, isFirst) = answers.withLock { $0.find(key, askedAt: began, at: now) }
             if let answer { return try answer.get() }
             if isFirst { return try await ask(key, parameter) }
-            do { try await answered.wait(past: mark) } catch { throw .cancelled }
+            do { try await answered.wait(past: version) } catch { throw .cancelled }
         }
     }
 
@@ -78,7 +78,7 @@ package final class ConfigurationClient: ConfigurationProvider {
     private func ask(_ key: AnswerCache.Key, _ parameter: IntentParameter) async throws(ProviderFailure)
         -> IntentOptions
     {
-        defer { answered.signal(.timelines) }
+        defer { answered.signal() }
         do throws(ProviderFailure) {
             let (options, size) = try await fetch(
                 .options, key.body, of: key.kind, app: key.app,

@@ -127,7 +127,7 @@ struct PlaceholderLoop: Sendable {
     func run() async throws {
         try await context.repeatedly("fetch placeholders") {
             try await pass()
-            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.placeholderInterval))
+            try await context.clock.sleep(for: context.configuration.placeholderInterval.jittered)
         }
     }
 

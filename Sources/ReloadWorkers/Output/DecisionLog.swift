@@ -30,7 +30,7 @@ package final class DecisionLog: Service {
     private let topic: String
     private let inputs: [String]
     private let limit: Int
-    private let signal = WorkSignal()
+    private let signal = Signal()
     private let clock: WorkerClock
     private let now: @Sendable () -> Timestamp
     private let logger: Logger
@@ -58,24 +58,24 @@ package final class DecisionLog: Service {
             state.waiting += decisions.prefix(room).map { ($0, time) }
             state.dropped += max(0, decisions.count - room)
         }
-        signal.signal(.timelines)
+        signal.signal()
     }
 
     /// Sends recorded decisions until graceful shutdown or cancellation, and the remaining ones then. It must stop
     /// after the services that record.
     package func run() async throws {
         while !Task.isCancelled, !Task.isShuttingDownGracefully {
-            let mark = signal.version(of: .timelines)
+            let version = signal.version
             await send()
             do {
-                try await cancelWhenGracefulShutdown { [signal] in try await signal.wait(past: mark) }
+                try await cancelWhenGracefulShutdown { [signal] in try await signal.wait(past: version) }
             } catch {
                 break
             }
         }
         // A task of its own, since this one may be cancelled.
         await Task { [clock] in
-            _ = try? await clock.withLimit(Self.lastSend) { await self.send() }
+            _ = try? await withTimeLimit(Self.lastSend, clock: clock.clock) { await self.send() }
         }.value
         log(isLast: true)
     }

@@ -140,7 +140,7 @@ package final class HostResolver: Sendable {
     )
 
     private let state = Mutex((known: [String: Known](), underWay: Set<String>()))
-    private let answered = WorkSignal()
+    private let answered = Signal()
     private let lifetime: Duration
     private let failureLifetime: Duration
     /// Number of cached names at which expired ones are removed.
@@ -166,7 +166,7 @@ package final class HostResolver: Sendable {
     package func addresses(of host: String) async throws -> [IPAddress] {
         let began = ContinuousClock.now
         while true {
-            let mark = answered.version(of: .timelines)
+            let version = answered.version
             let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
                 if let known = state.known[host], known.at >= began || known.until > .now {
                     return (known, false)
@@ -175,7 +175,7 @@ package final class HostResolver: Sendable {
             }
             if let known { return try known.answer.get() }
             if isFirst { submit(host) }
-            try await answered.wait(past: mark)
+            try await answered.wait(past: version)
         }
     }
 
@@ -192,7 +192,7 @@ package final class HostResolver: Sendable {
                 state.known[host] = (answer, now, now + lifetime)
                 if state.known.count > maximumKnown { state.known = state.known.filter { $0.value.until > now } }
             }
-            answered.signal(.timelines)
+            answered.signal()
         }
     }
 }

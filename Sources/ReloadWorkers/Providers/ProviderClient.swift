@@ -72,7 +72,7 @@ package final class ProviderClient: ProviderFetching {
             throw ProviderFailure(.refused, "the provider's URL may not be called: \(error.message)")
         }
         do {
-            let body = try await clock.withLimit(call.timeout) { [self] in
+            let body = try await withTimeLimit(call.timeout, clock: clock.clock) { [self] in
                 try await egress.permit(url)
                 let response = try await http.executeAgainIfUnprocessed(
                     request(call, url), deadline: .now() + TimeAmount(call.timeout))

@@ -475,8 +475,7 @@ struct CircuitBreaker: Hashable, Sendable {
     private mutating func open(rest: Duration, jitter: Double, at time: Duration) -> ProviderHealth.Change {
         let wasClosed = state == .closed
         trips += 1
-        let bound = rules.openBackoff.bound(attempt: trips)
-        let until = time + max(rest, bound * (0.5 + 0.5 * min(1, max(0, jitter))))
+        let until = time + max(rest, rules.openBackoff.delay(attempt: trips, jitter: jitter))
         state = .open(until: until)
         epoch += 1
         forgetCounts()

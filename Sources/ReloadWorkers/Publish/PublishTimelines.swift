@@ -78,7 +78,7 @@ extension WorkerContext {
             }
             collected = Set(locked).subtracting(revived)
             metrics.collected.increment(by: collected.count)
-            if !revived.isEmpty { signal.signal(.timelines) }
+            if !revived.isEmpty { signals.timelines.signal() }
         }
         let touched = Set(orphans.map(\.row))
         let published = Set(acknowledged.map(\.row))

@@ -22,7 +22,7 @@ final class WorkListCloser: Sendable {
     private let context: WorkerContext
     private let directory: DirectoryCache
     private let state = Mutex((waiting: [HeldList](), isFinished: false))
-    private let wakeUp = WorkSignal()
+    private let wakeUp = Signal()
 
     init(context: WorkerContext, directory: DirectoryCache) {
         self.context = context
@@ -36,19 +36,19 @@ final class WorkListCloser: Sendable {
     func append(_ closed: [HeldList]) {
         guard !closed.isEmpty else { return }
         state.withLock { $0.waiting += closed }
-        wakeUp.signal(.timelines)
+        wakeUp.signal()
     }
 
     /// Makes ``run()`` return when all appended lists have ended.
     func finish() {
         state.withLock { $0.isFinished = true }
-        wakeUp.signal(.timelines)
+        wakeUp.signal()
     }
 
     /// Ends lists, many in one transaction, until ``finish()`` or the task is cancelled.
     func run() async {
         while true {
-            let mark = wakeUp.version(of: .timelines)
+            let mark = wakeUp.version
             while await endSome() {}
             if state.withLock({ $0.isFinished && $0.waiting.isEmpty }) { return }
             do {
@@ -128,7 +128,7 @@ final class WorkListCloser: Sendable {
         // Only this process knows of messages under a lost lease.
         let lost = lists.filter { !held.contains($0.list.hold) }.flatMap(\.published)
         if !lost.isEmpty { try await distrust(lost) }
-        if lists.contains(where: { $0.returnDelay == .zero }) { context.signal.signal(.timelines) }
+        if lists.contains(where: { $0.returnDelay == .zero }) { context.signals.timelines.signal() }
     }
 
     // MARK: Comparing
@@ -225,7 +225,7 @@ final class WorkListCloser: Sendable {
     @discardableResult
     private func suspect(_ ids: [TimelineID]) async throws -> Set<TimelineID> {
         let found = Set(try await context.pool.query(.appendSuspects(ids)))
-        if !found.isEmpty { context.signal.signal(.timelines) }
+        if !found.isEmpty { context.signals.timelines.signal() }
         return found
     }
 }

@@ -38,7 +38,7 @@ struct StackPlanning {
                 let part = Self.batch / max(1, apps.count)
                 guard hasMoreChanges || apps.values.contains(where: { $0 >= part }) else { break }
             }
-            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.pollInterval))
+            try await context.clock.sleep(for: context.configuration.pollInterval.jittered)
         }
     }
 

@@ -79,7 +79,7 @@ package final class KindRecorder: Service {
         while !Task.isCancelled, !Task.isShuttingDownGracefully {
             do {
                 try await cancelWhenGracefulShutdown { [clock, interval] in
-                    try await clock.sleep(for: WorkerClock.jittered(interval))
+                    try await clock.sleep(for: interval.jittered)
                 }
             } catch {
                 break
@@ -89,7 +89,7 @@ package final class KindRecorder: Service {
         }
         // A task of its own, since this one may be cancelled.
         await Task { [clock] in
-            _ = try? await clock.withLimit(Self.lastFlush) { await self.flush() }
+            _ = try? await withTimeLimit(Self.lastFlush, clock: clock.clock) { await self.flush() }
         }.value
     }
 

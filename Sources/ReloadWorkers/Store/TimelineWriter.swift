@@ -151,7 +151,7 @@ struct TimelineWriter: Sendable {
             for job in stored where job.content != nil { onStored(job.timeline.id, job.timeline.cause) }
         }
         // Requested again during the fetch: no need to wait for the poll.
-        if stored.contains(where: { $0.written?.isDue == true }) { context.signal.signal(.timelines) }
+        if stored.contains(where: { $0.written?.isDue == true }) { context.signals.timelines.signal() }
     }
 
     /// Counts changed and unchanged content, and the time from the requests to now.
@@ -209,7 +209,7 @@ struct TimelineWriter: Sendable {
         for (rule, count) in deferrals { context.metrics.deferrals(rule.name).increment(by: count) }
         if !records.isEmpty { context.onDecisions?(records) }
         // Requested again since the claim: no need to wait for the poll.
-        if isDue { context.signal.signal(.timelines) }
+        if isDue { context.signals.timelines.signal() }
         // A failure of rows that have changed does not count. Their lists may be their only ones, see `store(_:)`.
         try await reschedule(changed)
     }

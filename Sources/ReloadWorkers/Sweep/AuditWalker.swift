@@ -21,7 +21,7 @@ struct AuditWalker {
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         try await context.repeatedly("audit") {
-            try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.auditPollInterval))
+            try await context.clock.sleep(for: context.configuration.auditPollInterval.jittered)
             try await pass()
         }
     }
@@ -79,7 +79,7 @@ struct AuditWalker {
         let advance = Statements.advanceAudit(
             worker: context.worker, cursor: cursor, lease: context.configuration.auditLease)
         guard try await context.pool.query(advance).first != nil else { return false }
-        try await context.clock.sleep(for: WorkerClock.jittered(context.configuration.auditSpacing))
+        try await context.clock.sleep(for: context.configuration.auditSpacing.jittered)
         return true
     }
 
@@ -93,7 +93,7 @@ struct AuditWalker {
             context.metrics.auditAppointed.increment(by: appointed)
             context.logger.critical(
                 "timelines had something to do and no appointment", metadata: ["count": "\(appointed)"])
-            context.signal.signal(.timelines)
+            context.signals.timelines.signal()
         }
     }
 }

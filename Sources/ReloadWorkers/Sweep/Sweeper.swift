@@ -20,13 +20,12 @@ struct Sweeper {
     /// - Throws: `CancellationError`; an error that is not transient.
     func run() async throws {
         try await context.repeatedly("sweep", size: context.sweepSize) {
-            let mark = context.signal.version(of: .sweeps)
+            let version = context.signals.sweeps.version
             let began = context.clock.elapsed
             while try await pass() {}
             context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
-            _ = try await context.signal.wait(
-                past: mark, timeout: WorkerClock.jittered(context.configuration.pollInterval),
-                clock: context.clock.clock)
+            _ = try await context.signals.sweeps.wait(
+                past: version, timeout: context.configuration.pollInterval.jittered, clock: context.clock.clock)
             let rest = context.configuration.sweepSpacing - (context.clock.elapsed - began)
             if rest > .zero { try await context.clock.sleep(for: rest) }
         }
@@ -62,7 +61,7 @@ struct Sweeper {
             guard let done else { return false }
             if done.timelines > 0 {
                 context.metrics.swept.increment(by: done.timelines)
-                context.signal.signal(.timelines)
+                context.signals.timelines.signal()
             }
             return true
         }
@@ -81,7 +80,7 @@ struct Sweeper {
             let chunk = try await store.changeChunk(
                 kindID: kind, limit: limit, grace: context.configuration.definitionGrace)
             guard let chunk else { return false }
-            if chunk.orphans + chunk.placed > 0 { context.signal.signal(.timelines) }
+            if chunk.orphans + chunk.placed > 0 { context.signals.timelines.signal() }
             if chunk.isEnd {
                 context.logger.info(
                     "the timelines of a kind have changed with its definition", metadata: ["kind": "\(kind)"])

@@ -55,11 +55,11 @@ final class HeldLists: Sendable {
 
     private let state = Mutex(State())
     /// Signalled when room comes free for which the claim loop waits.
-    private let signal: WorkSignal
+    private let signal: Signal
     /// Signalled when lists close.
-    private let changes = WorkSignal()
+    private let changes = Signal()
 
-    init(signal: WorkSignal) {
+    init(signal: Signal) {
         self.signal = signal
     }
 
@@ -151,8 +151,8 @@ final class HeldLists: Sendable {
             state.isAwaited = false
             return (closed, waiting)
         }
-        if isAwaited { signal.signal(.timelines) }
-        if !result.closed.isEmpty { changes.signal(.timelines) }
+        if isAwaited { signal.signal() }
+        if !result.closed.isEmpty { changes.signal() }
         return result
     }
 
@@ -162,7 +162,7 @@ final class HeldLists: Sendable {
             defer { state.isAwaited = false }
             return state.isAwaited
         }
-        if isAwaited { signal.signal(.timelines) }
+        if isAwaited { signal.signal() }
     }
 
     /// Enables or disables the signal when timelines or a request end.
@@ -196,11 +196,11 @@ final class HeldLists: Sendable {
     ///
     /// - Throws: `CancellationError`.
     func drained(within limit: Duration, clock: WorkerClock) async throws -> Bool {
-        try await clock.withLimit(limit) { [self] in
+        try await withTimeLimit(limit, clock: clock.clock) { [self] in
             while true {
-                let mark = changes.version(of: .timelines)
+                let version = changes.version
                 if state.withLock({ $0.lists.isEmpty }) { return true }
-                try await changes.wait(past: mark)
+                try await changes.wait(past: version)
             }
         } ?? false
     }

@@ -16,7 +16,7 @@ struct WorkerContext: Sendable {
     let leases: HeldLists
     let slots = RequestSlots()
     let precedence = IngestPrecedence()
-    let signal: WorkSignal
+    let signals: WorkSignals
     let metrics: MetricRegistry
     let kinds: KindRecorder
     let condition: WorkerCondition
@@ -38,14 +38,15 @@ struct WorkerContext: Sendable {
 
     init(
         configuration: WorkerConfiguration, pool: PostgresPool, fetcher: any ProviderFetching, output: TimelineProducer,
-        signal: WorkSignal, metrics: MetricRegistry = MetricRegistry(), condition: WorkerCondition = WorkerCondition(),
+        signals: WorkSignals, metrics: MetricRegistry = MetricRegistry(),
+        condition: WorkerCondition = WorkerCondition(),
         clock: WorkerClock,
         onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?, logger: Logger,
         onDecisions: (@Sendable ([TimelineDecidedEvent]) -> Void)? = nil
     ) {
         (self.configuration, self.pool, self.fetcher, self.output) = (configuration, pool, fetcher, output)
-        leases = HeldLists(signal: signal)
-        (self.signal, self.metrics, self.condition, self.clock) = (signal, metrics, condition, clock)
+        leases = HeldLists(signal: signals.timelines)
+        (self.signals, self.metrics, self.condition, self.clock) = (signals, metrics, condition, clock)
         (self.onStored, self.logger, self.onDecisions) = (onStored, logger, onDecisions)
         worker = configuration.worker
         traces = TraceLookup(pool: pool)

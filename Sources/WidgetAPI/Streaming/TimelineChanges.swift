@@ -142,7 +142,7 @@ package final class TimelineChanges: Sendable {
     private let state = Mutex(State())
     private let waiting: [Mode: Meter]
     /// Signalled when a request begins to wait for an outcome.
-    let eventsAwaited = WorkSignal()
+    let eventsAwaited = Signal()
 
     /// Interval of checks of a waiting request without a change: whether the client is there and its token still valid.
     package let patience: Duration
@@ -181,7 +181,7 @@ package final class TimelineChanges: Sendable {
             return state.next
         }
         waiting[mode]?.increment(by: 1.0)
-        if state.withLock({ $0.eventKeys > 0 }) { eventsAwaited.signal(.timelines) }
+        if state.withLock({ $0.eventKeys > 0 }) { eventsAwaited.signal() }
         return Watch(changes: self, id: id)
     }
 

@@ -15,6 +15,8 @@ package struct TimelineTail: Service, CustomStringConvertible {
     private static let describeInterval = Duration.seconds(30)
     private static let recheckInterval = Duration.seconds(2)
 
+    private static let backoff = Backoff(base: .seconds(2), cap: .seconds(30))
+
     private let configuration: KafkaConsumerConfiguration
     private let topics: [String]
     private let changes: TimelineChanges
@@ -44,7 +46,7 @@ package struct TimelineTail: Service, CustomStringConvertible {
                 }
                 changes.set(isLive: false)
                 failures += 1
-                try await Task.sleep(for: .seconds(min(30, 1 << min(failures, 5))))
+                try await Task.sleep(for: Self.backoff.bound(attempt: failures))
             }
         }
         changes.set(isLive: false)

@@ -246,38 +246,3 @@ extension Timestamp {
         return overflow ? self : Timestamp(microseconds: sum & ~(grid - 1))
     }
 }
-
-/// Exponential back-off with full jitter: a random delay between nothing and a bound that doubles up to a cap.
-package struct Backoff: Hashable, Sendable {
-    /// Bound of the first delay; positive.
-    package var base: Duration
-    /// Greatest bound.
-    package var cap: Duration
-
-    /// Delays between attempts for a timeline whose fetch fails.
-    package static let ofProviders = Backoff(base: .seconds(1), cap: .seconds(900))
-
-    package init(base: Duration, cap: Duration) {
-        self.base = base
-        self.cap = cap
-    }
-
-    /// Longest delay after `attempt` failures.
-    package func bound(attempt: Int) -> Duration {
-        let base = max(0, base.wholeMicroseconds)
-        let cap = max(0, cap.wholeMicroseconds)
-        let doublings = min(max(0, attempt - 1), 62)
-        let (bound, overflow) = base.multipliedReportingOverflow(by: 1 << Int64(doublings))
-        return .microseconds(overflow ? cap : min(bound, cap))
-    }
-
-    /// The delay after `attempt` failures, counted from 1.
-    package func delay(attempt: Int, using generator: inout some RandomNumberGenerator) -> Duration {
-        .microseconds(Int64.random(in: 0...bound(attempt: attempt).wholeMicroseconds, using: &generator))
-    }
-
-    package func delay(attempt: Int) -> Duration {
-        var generator = SystemRandomNumberGenerator()
-        return delay(attempt: attempt, using: &generator)
-    }
-}

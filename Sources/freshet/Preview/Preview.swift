@@ -47,7 +47,7 @@ final class PreviewServer: Service {
     let onListening: @Sendable (Int) -> Void
     /// All widgets, one for each kind and family, with the number of the last change.
     private let contents: Mutex<(widgets: [PreviewWidget], version: Int, isClosed: Bool)>
-    private let changes = WorkSignal()
+    private let changes = Signal()
     private let streams = Atomic(0)
 
     private static let maximumStreams = 32
@@ -118,23 +118,23 @@ final class PreviewServer: Service {
             contents.version += 1
             return true
         }
-        if isChanged { changes.signal(.timelines) }
+        if isChanged { changes.signal() }
     }
 
     /// Ends all waits.
     func close() {
         contents.withLock { $0.isClosed = true }
-        changes.signal(.timelines)
+        changes.signal()
     }
 
     /// Number of the last change once it differs from `version`; nil at the end.
     func version(otherThan version: Int) async throws -> Int? {
         while true {
-            let mark = changes.version(of: .timelines)
+            let seen = changes.version
             let (current, isClosed) = contents.withLock { ($0.version, $0.isClosed) }
             if isClosed { return nil }
             if current != version { return current }
-            try await changes.wait(past: mark)
+            try await changes.wait(past: seen)
         }
     }
 
@@ -261,14 +261,6 @@ final class PreviewServer: Service {
 
     /// The number of the next change, or `known` after a while without one; nil at the end.
     private func news(after known: Int) async throws -> Int? {
-        try await withThrowingTaskGroup(of: Int?.self) { group in
-            group.addTask { [self] in try await version(otherThan: known) }
-            group.addTask {
-                try await Task.sleep(for: Self.idle)
-                return known
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
-        }
+        try await withTimeLimit(Self.idle) { [self] in try await version(otherThan: known) } ?? known
     }
 }

@@ -9,7 +9,7 @@ import WidgetModel
 
 @Suite("Lists that a process holds", .timeLimit(.patience))
 struct HeldListsTests {
-    private let signal = WorkSignal()
+    private let signal = Signal()
     private let lists: HeldLists
 
     init() {
@@ -140,33 +140,33 @@ struct HeldListsTests {
     @Test("Room is announced once, and only to a waiting claim loop")
     func announcing() {
         enter(Sample.list(1, rows: [10, 11, 12]))
-        let quiet = signal.version(of: .timelines)
+        let quiet = signal.version
         _ = lists.end([ended(1, 10)])
         lists.roomFreed()
-        #expect(signal.version(of: .timelines) == quiet)
+        #expect(signal.version == quiet)
         lists.awaitRoom(true)
         _ = lists.end([ended(1, 11)])
-        let told = signal.version(of: .timelines)
+        let told = signal.version
         #expect(told != quiet)
         _ = lists.end([ended(1, 12)])
-        #expect(signal.version(of: .timelines) == told)
+        #expect(signal.version == told)
         lists.awaitRoom(true)
         lists.roomFreed()
-        #expect(signal.version(of: .timelines) != told)
-        let last = signal.version(of: .timelines)
+        #expect(signal.version != told)
+        let last = signal.version
         lists.awaitRoom(true)
         lists.awaitRoom(false)
         lists.roomFreed()
-        #expect(signal.version(of: .timelines) == last)
+        #expect(signal.version == last)
     }
 
     @Test("Room that a hand-over gives back is announced to a waiting claim loop")
     func announcingReservedRoom() {
         #expect(lists.reserve(3, limit: 5))
-        let quiet = signal.version(of: .timelines)
+        let quiet = signal.version
         lists.awaitRoom(true)
         lists.unreserve(3)
-        #expect(signal.version(of: .timelines) != quiet)
+        #expect(signal.version != quiet)
     }
 
     @Test("Abandoned lists are returned with their state, and later ends have no effect")

@@ -53,9 +53,9 @@ struct CoalescingTests {
             try await worker.store.place([.test("w1")])
             _ = try await worker.claim()
             try await worker.store.markUser("u1")
-            let mark = worker.context.signal.version(of: .timelines)
+            let version = worker.context.signals.timelines.version
             try await worker.finish()
-            #expect(worker.context.signal.version(of: .timelines) != mark)
+            #expect(worker.context.signals.timelines.version != version)
         }
     }
 

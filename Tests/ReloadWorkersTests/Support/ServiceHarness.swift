@@ -14,7 +14,7 @@ import WidgetStore
 /// A worker service that shares the database and provider of a test's worker.
 struct TestService: Sendable {
     let service: WorkerService
-    let signal = WorkSignal()
+    let signals = WorkSignals()
     let metrics = MetricRegistry()
     let handOver = LocalHandOver()
 
@@ -29,7 +29,7 @@ struct TestService: Sendable {
         service = WorkerService(
             configuration: configuration, pool: worker.store.pool, directory: DirectoryCache(pool: worker.store.pool),
             fetcher: fetcher ?? worker.context.fetcher,
-            deliveryTimeout: publisher == nil ? worker.publisher.deliveryTimeout : Patience.delivery, signal: signal,
+            deliveryTimeout: publisher == nil ? worker.publisher.deliveryTimeout : Patience.delivery, signals: signals,
             metrics: metrics, handOver: handOver, logger: .silent
         ) { [recording = worker.publisher] messages in
             if let publisher { await publisher.send(messages) } else { await recording.publish(messages) }

@@ -65,7 +65,7 @@ struct TestWorker: Sendable {
             output: TimelineProducer(
                 deliveryTimeout: publisher.deliveryTimeout, backoff: configuration.outputBackoff, clock: clock
             ) { await publisher.publish($0) },
-            signal: WorkSignal(), clock: clock, onStored: onStored, logger: log.logger,
+            signals: WorkSignals(), clock: clock, onStored: onStored, logger: log.logger,
             onDecisions: onDecisions)
         pipeline = Pipeline(context: context, directory: directory)
         engine.start(self)
@@ -153,20 +153,20 @@ private struct StillUnderWay: Error {
 /// Work that is under way or held back.
 private final class Works: Sendable {
     private let state = Mutex((running: 0, isHeld: false))
-    private let changes = WorkSignal()
+    private let changes = Signal()
 
     func hold() { state.withLock { $0.isHeld = true } }
 
     func release() {
         state.withLock { $0.isHeld = false }
-        changes.signal(.timelines)
+        changes.signal()
     }
 
     func begin() { state.withLock { $0.running += 1 } }
 
     func end() {
         state.withLock { $0.running -= 1 }
-        changes.signal(.timelines)
+        changes.signal()
     }
 
     func released() async throws { try await wait { !$0.isHeld } }
@@ -175,9 +175,9 @@ private final class Works: Sendable {
 
     private func wait(until condition: (_ state: (running: Int, isHeld: Bool)) -> Bool) async throws {
         while true {
-            let mark = changes.version(of: .timelines)
+            let version = changes.version
             if condition(state.withLock { $0 }) { return }
-            try await changes.wait(past: mark)
+            try await changes.wait(past: version)
         }
     }
 }

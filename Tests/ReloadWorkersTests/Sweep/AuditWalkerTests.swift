@@ -42,10 +42,10 @@ struct AuditWalkerTests {
                 DELETE FROM work WHERE id = (SELECT min(id) FROM work);
                 UPDATE timeline SET listed_at = 'infinity' WHERE id = (SELECT max(id) FROM timeline)
                 """)
-            let mark = worker.context.signal.version(of: .timelines)
+            let version = worker.context.signals.timelines.version
             try await pass(worker)
             #expect(worker.metrics.auditAppointed.total() == 2)
-            #expect(worker.context.signal.version(of: .timelines) != mark, "the claim loop is notified")
+            #expect(worker.context.signals.timelines.version != version, "the claim loop is notified")
             try await worker.drain()
             for id in ids { #expect(try await !worker.store.detail(id).isStale) }
             #expect(try await worker.store.unappointed() == 0)
