@@ -43,15 +43,8 @@ package final class APIService: Service {
 
     /// Serves until graceful shutdown or cancellation.
     ///
-    /// - Throws: `ModelError` if the keys of tokens cannot be read at the start.
+    /// The keys of tokens must have been loaded.
     package func run() async throws {
-        if let keys = resources.keys {
-            do {
-                try await keys.load()
-            } catch {
-                throw ModelError(message: "api.keys: \(error)")
-            }
-        }
         let application = Application(
             serving: router(), host: configuration.host, port: configuration.port, times: configuration.times,
             logger: logger, onListening: onListening)

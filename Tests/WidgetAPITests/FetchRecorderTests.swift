@@ -147,7 +147,9 @@ struct FetchRecorderTests {
     func stop() async throws {
         try await withRecorder { store, api, recorder in
             let (ports, continuation) = AsyncStream.makeStream(of: Int.self)
-            var resources = APIResources(keys: api.tokens.store())
+            let keys = api.tokens.store()
+            try await keys.load()
+            var resources = APIResources(keys: keys)
             resources.fetches = recorder
             let service = APIService(
                 configuration: .test(), store: store.store, resources: resources, readiness: Readiness(checks: []),

@@ -81,11 +81,13 @@ func withServedAPI(
     _ body: @Sendable (_ port: Int, _ tokens: TestTokens) async throws -> Void
 ) async throws {
     let tokens = try await TestTokens.make()
+    let keys = tokens.store()
+    try await keys.load()
     try await withPort { onListening in
         try await APIService(
             configuration: configuration, store: store.store,
             resources: APIResources(
-                keys: tokens.store(), events: PublishedMessages().outlet(), changes: changes),
+                keys: keys, events: PublishedMessages().outlet(), changes: changes),
             readiness: Readiness(checks: []), logger: quiet, onListening: onListening
         ).run()
     } _: { port in

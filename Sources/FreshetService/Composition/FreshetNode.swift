@@ -333,12 +333,17 @@ package final class FreshetNode: Sendable {
         port: ListeningPort, console: ConsoleConfiguration?, readiness: Readiness, liveness: [LivenessProbe]
     ) -> [any Service] {
         let changes = TimelineChanges(limits: settings.api.waits, metrics: metrics)
+        let resources = resources(changes)
         let service = APIService(
-            configuration: settings.api, store: WidgetStore(pool: pool),
-            resources: resources(changes), console: console, readiness: readiness, liveness: liveness,
+            configuration: settings.api, store: WidgetStore(pool: pool), resources: resources, console: console,
+            readiness: readiness, liveness: liveness,
             logger: logger, onListening: { port.listens(on: $0) })
         let listening = port.service(
-            "api", at: "the HTTP API on \(settings.api.host):\(settings.api.port) (api.host, api.port)", service)
+            "api", at: "the HTTP API on \(settings.api.host):\(settings.api.port) (api.host, api.port)",
+            BackgroundService(stoppingItself: "api") {
+                try await resources.keys?.load(from: "api.keys")
+                try await service.run()
+            })
         // Without keys, nothing under /v1 is served.
         guard settings.api.keys != nil else { return [listening] }
         let tail = TimelineTail(

@@ -83,8 +83,6 @@ package final class ListeningPort: Sendable {
                 try await server.run()
             } catch let error as IOError {
                 throw CommandFailure(.failure, "\(place) failed: \(error)")
-            } catch let error as ModelError {
-                throw CommandFailure(.configuration, "\(error)")
             }
         }
     }

@@ -72,6 +72,19 @@ extension [UInt8] {
     }
 }
 
+extension TokenKeyStore {
+    /// Reads the keys for the first time.
+    ///
+    /// - Parameter source: the file or the setting that names it, for the message.
+    package func load(from source: String) async throws(CommandFailure) {
+        do {
+            try await load()
+        } catch {
+            throw CommandFailure(.configuration, "\(source): \(error)")
+        }
+    }
+}
+
 extension TokenKeys {
     /// The content of a JWKS file, read on a thread that may block.
     package static func read(_ path: String) async throws -> [UInt8] {

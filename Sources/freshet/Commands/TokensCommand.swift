@@ -26,11 +26,7 @@ struct TokensCommand: AsyncParsableCommand {
                 .configuration, "no keys: give --keys, or set api.keys; `freshet tokens keys` makes some")
         }
         let keys = TokenKeyStore(logger: .ofCommands) { try await TokenKeys.read(path) }
-        do {
-            try await keys.load()
-        } catch {
-            throw CommandFailure(.configuration, "\(path): \(error)")
-        }
+        try await keys.load(from: path)
         return (keys, values)
     }
 
