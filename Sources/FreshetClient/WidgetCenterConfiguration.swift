@@ -34,10 +34,10 @@ public struct WidgetCenterConfiguration: Sendable {
 
     /// Names of the topics.
     public struct Topics: Hashable, Sendable {
-        public var pushes = "freshet.pushes"
-        public var appChanges = "freshet.app-changes"
-        public var widgets = "freshet.widgets"
-        public var donations = "freshet.donations"
+        public var pushes = EventTopic.pushes.defaultName
+        public var appChanges = EventTopic.appChanges.defaultName
+        public var widgets = EventTopic.widgets.defaultName
+        public var donations = EventTopic.donations.defaultName
 
         public init() {}
     }

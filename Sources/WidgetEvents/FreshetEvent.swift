@@ -135,6 +135,14 @@ package enum EventTopic: String, CaseIterable, Sendable {
     }
 }
 
+/// Default names of the topics that Freshet publishes to.
+package enum OutputTopic {
+    package static let timelines = "freshet.timelines"
+    package static let suggestions = "freshet.suggestions"
+    package static let deadLetters = "freshet.dead-letters"
+    package static let decisions = "freshet.decisions"
+}
+
 /// A publisher's options for the application of its event, in headers of the message.
 package struct EventHandling: Hashable, Sendable {
     /// Whether a lifecycle event is ordered by its arrival, so that it is never older than an applied one.

@@ -104,11 +104,11 @@ package struct TopicSettings: Sendable {
     package var appChanges = EventTopic.appChanges.defaultName
     package var widgets = EventTopic.widgets.defaultName
     package var donations = EventTopic.donations.defaultName
-    package var timelines = "freshet.timelines"
-    package var suggestions = "freshet.suggestions"
-    package var deadLetters = "freshet.dead-letters"
+    package var timelines = OutputTopic.timelines
+    package var suggestions = OutputTopic.suggestions
+    package var deadLetters = OutputTopic.deadLetters
     /// Written only if `workers.publishDecisions` says so.
-    package var decisions = "freshet.decisions"
+    package var decisions = OutputTopic.decisions
     package var partitions = 12
     package var replicationFactor: Int?
     package var retention = Duration.seconds(7 * 86_400)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import PostgresClient
+import WidgetEvents
 package import WidgetModel
 package import WidgetStore
 
@@ -47,7 +48,7 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// Retention of dead letters that were forwarded, replayed or discarded.
     package var retention: Duration = .seconds(30 * 86_400)
     /// Topic of dead letters.
-    package var deadLetterTopic = "freshet.dead-letters"
+    package var deadLetterTopic = OutputTopic.deadLetters
     /// Keys that seal the tokens of devices. If nil, devices with tokens cannot be registered.
     package var tokenKeys: DeviceTokenKeys?
     /// Limits of registrations of devices.

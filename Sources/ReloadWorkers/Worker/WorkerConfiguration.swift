@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import WidgetEvents
 package import WidgetModel
 import WidgetStore
 
@@ -9,11 +10,11 @@ package struct WorkerConfiguration: Sendable {
     package var worker = UInt128.random(in: 0 ... .max)
 
     /// Topic of published timelines; compacted, keyed by timeline.
-    package var topic = "freshet.timelines"
+    package var topic = OutputTopic.timelines
     /// Topic of the schedules of stacks; compacted, keyed by stack.
-    package var suggestionsTopic = "freshet.suggestions"
+    package var suggestionsTopic = OutputTopic.suggestions
     /// Topic of the placements and removals of suggestions' widgets, for ingest.
-    package var widgetsTopic = "freshet.widgets"
+    package var widgetsTopic = EventTopic.widgets.defaultName
     /// Whether the process publishes the decisions on timelines.
     package var publishDecisions = false
     /// Limits of automatic rotations and suggestions.
