@@ -34,18 +34,11 @@ package struct OutgoingEvent: Sendable {
 
 /// Publishes Freshet's events as CloudEvents in binary mode, each to the topic of its type.
 package struct EventPublisher: Sendable {
-    private let producer: KafkaProducer
-    private let topics: [EventTopic: String]
-    private let source: String
-
-    /// - Parameters:
-    ///   - topics: names of the Kafka topics; others have their default names.
-    ///   - source: source of events without one.
-    package init(producer: KafkaProducer, topics: [EventTopic: String] = [:], source: String) {
-        self.producer = producer
-        self.topics = topics
-        self.source = source
-    }
+    let producer: KafkaProducer
+    /// Names of the Kafka topics; others have their default names.
+    var topics: [EventTopic: String] = [:]
+    /// Source of events without one.
+    let source: String
 
     /// Returns the results in the events' order once each event is acknowledged or has failed.
     package func publish(_ events: [OutgoingEvent]) async -> [Result<KafkaDelivery, KafkaError>] {

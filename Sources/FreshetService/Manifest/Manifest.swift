@@ -15,7 +15,7 @@ package struct Manifest: Sendable {
 package struct ManifestError: Error, Sendable, CustomStringConvertible {
     package let problems: [FileProblem]
 
-    package init(problems: [FileProblem]) {
+    init(problems: [FileProblem]) {
         self.problems = problems.enumerated().sorted { left, right in
             let (one, other) = (left.element.location ?? (0, 0), right.element.location ?? (0, 0))
             return (one.line, one.column, left.offset) < (other.line, other.column, right.offset)

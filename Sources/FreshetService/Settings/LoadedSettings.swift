@@ -31,7 +31,7 @@ package struct LoadedSettings: Sendable {
     ///   - flags: values of command-line options by setting.
     ///   - configurationFile: the `--config` option.
     ///   - required: settings that the command needs, such as `postgres.url`.
-    package init(
+    init(
         flags: [String: String] = [:], configurationFile: String? = nil,
         environment: [String: String] = ProcessInfo.processInfo.environment, requiring required: [String] = []
     ) {

@@ -23,10 +23,6 @@ package struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
         package var operation: String
         package var topic: String?
         package var partition: Int32?
-
-        package init(operation: String, topic: String? = nil, partition: Int32? = nil) {
-            (self.operation, self.topic, self.partition) = (operation, topic, partition)
-        }
     }
 
     package var code: Code

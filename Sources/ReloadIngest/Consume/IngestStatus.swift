@@ -28,7 +28,7 @@ package final class IngestStatus: Sendable {
     private let obstacles = Mutex<[Subject: (reason: String, probe: TopicPartition?)]>([:])
     private let databaseError = Mutex<String?>(nil)
 
-    package init() {}
+    init() {}
 
     /// Descriptions of the obstacles.
     package var reasons: [String] {

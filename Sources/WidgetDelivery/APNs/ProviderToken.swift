@@ -2,7 +2,7 @@
 
 import JSON
 import JWTKit
-package import WidgetModel
+import WidgetModel
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -37,7 +37,7 @@ package actor ProviderToken {
     /// A token that is being made, for all callers.
     private var signing: Task<Result<String, Unusable>, Never>?
 
-    package init(_ key: APNsKey, now: @escaping @Sendable () -> Timestamp = Timestamp.now) {
+    init(_ key: APNsKey, now: @escaping @Sendable () -> Timestamp = Timestamp.now) {
         self.key = key
         self.now = now
     }

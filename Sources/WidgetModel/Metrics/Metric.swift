@@ -29,7 +29,7 @@ package struct MetricDefinition: Hashable, Sendable {
     package var labels: [String]
     package var help: String
 
-    package init(_ name: String, _ instrument: Instrument, labels: [String] = [], _ help: String) {
+    init(_ name: String, _ instrument: Instrument, labels: [String] = [], _ help: String) {
         self.name = name
         self.instrument = instrument
         self.labels = labels

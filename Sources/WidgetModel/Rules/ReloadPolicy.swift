@@ -100,7 +100,7 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     private static let shortestGap: Duration = .seconds(300)
 
     /// - Parameter dates: of the entries, in order.
-    package init(policy: ReloadPolicy, dates: some BidirectionalCollection<Timestamp>) {
+    init(policy: ReloadPolicy, dates: some BidirectionalCollection<Timestamp>) {
         var lints: TimelineLints = []
         if zip(dates, dates.dropFirst()).contains(where: { $0 < $1 && $1 - $0 < Self.shortestGap }) {
             lints.insert(.shortGap)

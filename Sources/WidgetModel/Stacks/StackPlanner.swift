@@ -21,7 +21,7 @@ package struct StackPlanner: Sendable {
         /// In the order of their times.
         package var predictions: [WidgetPrediction]
 
-        package init(
+        init(
             curve: RelevanceCurve = RelevanceCurve([]), history: RelevanceHistory = RelevanceHistory(),
             predictions: [WidgetPrediction] = []
         ) {
@@ -78,7 +78,7 @@ package struct StackPlanner: Sendable {
     /// Number of suggestions during the last 24 h on the device.
     package var suggested: Int
 
-    package init(
+    init(
         _ stack: Stack, evidence: [String: Evidence] = [:], candidates: [Candidate] = [],
         shown: Set<WidgetContent> = [], suggested: Int = 0
     ) {

@@ -4,7 +4,7 @@ import Foundation
 import JSON
 import Randomness
 import WidgetEvents
-package import WidgetModel
+import WidgetModel
 
 /// Synthetic people with widgets of a manifest's kinds: they look at their home screens, follow habits, and get pushes.
 package struct Population: Sendable {
@@ -59,7 +59,7 @@ package struct Population: Sendable {
     /// Pushes a day for a widget, by kind.
     private let pushes: [String: Double]
 
-    package init(of apps: [AppDefinition], _ options: SimulationOptions) {
+    init(of apps: [AppDefinition], _ options: SimulationOptions) {
         self.options = options
         weekday = HalfHour(at: options.begin, timeZone: "UTC").weekday
         var random = SeededGenerator(seed: options.seed, stream: -1)

@@ -57,7 +57,7 @@ package final class ClaimedTimeline: Sendable {
     }
 
     /// A row as a test makes it.
-    package init(
+    init(
         row: Int64, id: TimelineID, kindID: Int32, state: TimelineState, kind: KindGenerations, revision: Int64,
         contentRevision: Int64, hash: ContentHash?, attempts: Int16, listedAt: Timestamp, renderedAt: Timestamp?,
         requestedAt: Timestamp?, viewedAt: Timestamp?, ledger: BudgetLedger, views: ViewStatistics,

@@ -2,7 +2,6 @@
 
 import ArgumentParser
 import JSON
-import KafkaClient
 import Logging
 import PostgresClient
 import Synchronization
@@ -11,6 +10,7 @@ import WidgetModel
 import WidgetStore
 
 @testable import FreshetService
+@testable import KafkaClient
 @testable import freshet
 
 struct PrettyJSONTests {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FreshetClient
 import JSON
 import KafkaClient
 import Logging
@@ -10,6 +9,8 @@ import Testing
 import WidgetEvents
 import WidgetModel
 import WidgetStore
+
+@testable import FreshetClient
 
 extension Tag {
     @Tag static var process: Self

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import KafkaClient
 import Synchronization
 import TestSupport
 import WidgetEvents
 import WidgetModel
 
+@testable import KafkaClient
 @testable import ReloadWorkers
 
 /// A publisher that records messages, and fails or waits as scripted.
