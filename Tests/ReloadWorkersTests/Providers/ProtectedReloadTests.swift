@@ -276,9 +276,10 @@ struct ProtectedReloadTests {
         try await withWorker(maxBatch: 1) {
             $0.protection.consecutiveFailures = 1
             $0.protection.openBackoff = Backoff(base: .seconds(60), cap: .seconds(60))
+            // The failed timeline's next attempt, at a random time, comes after the end of the test.
+            $0.providerBackoff = Backoff(base: .seconds(360_000), cap: .seconds(360_000))
             $0.concurrency = 1
             $0.providerConcurrency = 1
-            $0.concurrency = 1
         } _: { worker in
             // The first request of the list opens the breaker; no others are made.
             let ids = try await placeUsers(5, worker)
