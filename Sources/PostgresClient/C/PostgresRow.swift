@@ -183,6 +183,14 @@ final class ColumnNames {
         unsafe self.result = unsafe result
     }
 
+    private static func isEqual(_ text: UnsafePointer<CChar>, _ name: StaticString) -> Bool {
+        name.withUTF8Buffer { bytes in
+            // Ends at the zero of a shorter text, which differs.
+            for index in bytes.indices where unsafe UInt8(bitPattern: text[index]) != bytes[index] { return false }
+            return unsafe text[bytes.count] == 0
+        }
+    }
+
     /// Position of the column; nil when the result has none of that name.
     func column(_ name: StaticString) -> Int32? {
         let address = unsafe UInt(bitPattern: name.utf8Start)
@@ -192,9 +200,13 @@ final class ColumnNames {
             next += 1
             if candidate.address == address { return candidate.column }
         }
-        for column in 0..<(unsafe PQnfields(result)) {
+        let count = unsafe PQnfields(result)
+        // Behind the column that was found last: columns are mostly read in the order of the select list.
+        let first = (known.last?.column ?? -1) + 1
+        for step in 0..<count {
+            let column = (first + step) % count
             guard let found = unsafe PQfname(result, column) else { continue }
-            guard unsafe String(cString: found) == name.description else { continue }
+            guard unsafe Self.isEqual(found, name) else { continue }
             known.append((address, column))
             next = known.count
             return column
