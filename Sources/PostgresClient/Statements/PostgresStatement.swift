@@ -130,13 +130,32 @@ package struct InputColumns<Element: Sendable>: Sendable {
 
     /// Set-returning expression with an alias and column names, and the row's place from 1 as `ord`.
     ///
-    /// The sub-selects hide the arrays' lengths from the planner, which would otherwise plan every call.
-    ///
     /// - Parameter first: number of the first parameter.
     package func rows(_ alias: String, first: Int = 1) -> String {
-        let arrays = columns.enumerated().map { "(SELECT $\(first + $0.offset)::\($0.element.type)[])" }
+        let arrays = columns.indices.map { array($0, first: first) }
         return "unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY AS \(alias) (\(names), ord)"
     }
+
+    /// Set-returning expression like ``rows(_:first:)`` of one column only. With ``element(_:at:first:)`` for the others,
+    /// PostgreSQL copies no row from node to node.
+    package func rows(_ alias: String, only name: String, first: Int = 1) -> String {
+        "unnest(\(array(of: name, first: first))) WITH ORDINALITY AS \(alias) (\(name), ord)"
+    }
+
+    /// A column's value of the row whose place `ord` is an expression.
+    package func element(_ name: String, at ord: String, first: Int = 1) -> String {
+        "(\(array(of: name, first: first)))[\(ord)]"
+    }
+
+    /// A column's array.
+    package func array(of name: String, first: Int = 1) -> String {
+        guard let index = columns.firstIndex(where: { $0.name == name }) else {
+            preconditionFailure("the input has no column \(name)")
+        }
+        return array(index, first: first)
+    }
+
+    private func array(_ index: Int, first: Int) -> String { "$\(first + index)::\(columns[index].type)[]" }
 
     /// Appends an array for each column.
     package func bind(_ elements: [Element], to parameters: inout PostgresParameters) {

@@ -290,7 +290,7 @@ extension PostgresStatement where Self == Statements {
             """
             WITH full_topics AS (
                 INSERT INTO topic_state AS s (topic, full_at)
-                SELECT u.topic, now() FROM unnest((SELECT $1::text[])) u (topic) ORDER BY u.topic
+                SELECT u.topic, now() FROM unnest($1::text[]) u (topic) ORDER BY u.topic
                 ON CONFLICT (topic) DO UPDATE SET full_at = excluded.full_at WHERE s.full_at IS NULL
             )
             UPDATE topic_state SET full_at = NULL WHERE full_at IS NOT NULL AND topic <> ALL ($1::text[])

@@ -28,7 +28,7 @@ func deletedRows(from table: String, returning columns: String = "e.seq") -> Str
         SELECT e.seq, e.app_id, e.recorded_at < now() - $1::int8 * interval '1 millisecond' AS is_old
         FROM \(table) e WHERE e.seq > $2::int8 ORDER BY e.seq LIMIT $3::int8
     ), excess AS MATERIALIZED (
-        SELECT l.app_id, l.last FROM unnest((SELECT $4::int4[]), (SELECT $5::int8[])) l (app_id, last)
+        SELECT l.app_id, l.last FROM unnest($4::int4[], $5::int8[]) l (app_id, last)
     ), deleted AS (
         DELETE FROM \(table) e
         WHERE e.seq = ANY (ARRAY(

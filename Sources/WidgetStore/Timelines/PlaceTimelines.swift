@@ -62,7 +62,7 @@ private let formula = RowFormula(["orphaned": "true"], kind: "d.k_")
 private let orphanTimelinesSQL = """
     WITH departed AS MATERIALIZED (
         SELECT t.id, \(RowFormula.kindColumns)
-        FROM unnest((SELECT $1::int8[])) u (id) JOIN timeline t ON t.id = u.id JOIN kind k ON k.id = t.kind_id
+        FROM unnest($1::int8[]) u (id) JOIN timeline t ON t.id = u.id JOIN kind k ON k.id = t.kind_id
         ORDER BY t.id
     ), orphaned AS (
         UPDATE timeline t SET \(formula.assignments), \(formula.improvement(lane: "\(ReloadLane.bulk.rawValue)::int2"))
