@@ -52,7 +52,9 @@ struct Mutation: Sendable {
     /// A store does not check that the row is unchanged since the claim: the later one of two fetches is lost.
     private static let storeWithoutRevision = Mutation(
         name: "storeWithoutRevision",
-        rewrites: [TextRewrite("t.id = i.id AND \(storedRevisionCheck)", "t.id = i.id")],
+        rewrites: [storedRevisionCheck, replacedRevisionCheck].map {
+            TextRewrite("t.id = i.id AND \($0)", "t.id = i.id")
+        },
         invariants: [.neverBack]
     ) { stage in
         stage.provider.set(latency: .milliseconds(100))

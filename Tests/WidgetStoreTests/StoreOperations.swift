@@ -59,7 +59,7 @@ extension TestStore {
     }
 
     /// The timelines of a list, as a worker has them under way.
-    private func jobs(_ list: LeasedList, token: Int64? = nil) async throws -> [TimelineJob] {
+    func jobs(_ list: LeasedList, token: Int64? = nil) async throws -> [TimelineJob] {
         let known = try await directory()
         let kind = try #require(known.kinds[list.kindID])
         let claim = ListClaim(

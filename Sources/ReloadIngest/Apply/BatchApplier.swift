@@ -66,7 +66,13 @@ struct BatchApplier: Sendable {
                 topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
                 diverted: fold.divertedAppsOfBatch))
         appendTraces(of: fold, to: &first)
-        guard !fold.isPlain else { return try await applyAtOnce(fold, behind: first, outcomes([], []), handOver) }
+        if fold.isPlain {
+            do {
+                return try await applyAtOnce(fold, behind: first, outcomes([], []), handOver, asUsers: fold.isOfUsers)
+            } catch let error as PostgresError where error.findsTooManyWidgets {
+                return try await applyAtOnce(fold, behind: first, outcomes([], []), handOver, asUsers: false)
+            }
+        }
         let pipeline = first
         return try await pool.withTransaction { connection in
             let outcome = try await write(fold, behind: pipeline, on: connection, outcomes) { rejected, pipeline in
@@ -80,18 +86,25 @@ struct BatchApplier: Sendable {
     }
 
     /// Applies a plain batch in one round trip, COMMIT included.
+    ///
+    /// - Parameter asUsers: whether to use the statement for marks of users only, which fails if one of them has too many
+    ///   widgets.
     private func applyAtOnce(
-        _ fold: BatchFold, behind first: PostgresPipeline, _ outcomes: [EventOutcome], _ handOver: HandOver?
+        _ fold: BatchFold, behind first: PostgresPipeline, _ outcomes: [EventOutcome], _ handOver: HandOver?,
+        asUsers: Bool
     ) async throws -> Outcome {
         var (pipeline, outcome) = (first, Outcome())
         appendReloadsOfEveryone(fold, to: &pipeline, &outcome)
         var input = MarkInput()
         (input.marks, input.views) = (fold.marks, fold.views)
-        let marks =
-            input.isEmpty
-            ? nil
-            : pipeline.append(
+        var marks: PostgresPipeline.Handle<MarkRow>?
+        if asUsers, !input.isEmpty {
+            marks = pipeline.append(
+                .markUsers(input.marks, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
+        } else if !input.isEmpty {
+            marks = pipeline.append(
                 .markTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
+        }
         appendOutcomes(outcomes, to: &pipeline)
         // Taken after the COMMIT, so that it is above every revision that the mark has read.
         let token = marks == nil || handOver == nil ? nil : pipeline.append(.nextToken(), afterCommit: true)

@@ -112,6 +112,9 @@ struct BatchFold: Sendable {
         changes.isEmpty && defaults == nil && rejected.isEmpty && diverted.isEmpty
     }
 
+    /// Whether the changes to existing timelines are marks of users that match any configuration.
+    var isOfUsers: Bool { views.isEmpty && targeted.allSatisfy(\.isOfUser) }
+
     /// Number of rows of SQL input for targeted requests.
     var markCount: Int { targeted.count }
 

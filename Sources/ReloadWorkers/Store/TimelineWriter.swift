@@ -29,18 +29,29 @@ struct TimelineWriter: Sendable {
     init(context: WorkerContext) {
         self.context = context
         func committer(
-            _ statement: @escaping @Sendable ([TimelineJob]) -> PostgresQuery<WrittenTimeline>
+            _ write: @escaping @Sendable ([TimelineJob]) async throws -> [WrittenTimeline]
         ) -> GroupCommitter<TimelineJob, WrittenTimeline?> {
             GroupCommitter { jobs in
-                let rows = try await context.pool.query(statement(jobs))
+                let rows = try await write(jobs)
                 let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
                 return jobs.map { found[$0.timeline.row] }
             }
         }
-        stores = committer { Statements.storeTimelines($0) }
-        patientStores = committer { Statements.storeTimelines($0) }
-        reschedules = committer { Statements.rescheduleTimelines($0) }
-        patientReschedules = committer { Statements.rescheduleTimelines($0) }
+        let pool = context.pool
+        let store: @Sendable ([TimelineJob]) async throws -> [WrittenTimeline] = { jobs in
+            var (rows, rest) = ([WrittenTimeline](), jobs)
+            let replacing = jobs.filter(\.replacesContent)
+            if !replacing.isEmpty {
+                rows = try await pool.query(.replaceContent(replacing))
+                let stored = Set(rows.map(\.row))
+                rest.removeAll { stored.contains($0.timeline.row) }
+            }
+            return rest.isEmpty ? rows : try await rows + pool.query(.storeTimelines(rest))
+        }
+        stores = committer(store)
+        patientStores = committer(store)
+        reschedules = committer { try await pool.query(.rescheduleTimelines($0)) }
+        patientReschedules = committer { try await pool.query(.rescheduleTimelines($0)) }
     }
 
     /// Number of callers that wait for a statement that stores.

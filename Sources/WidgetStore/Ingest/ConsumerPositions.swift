@@ -90,22 +90,21 @@ private let advancePositionsInput = InputColumns<PositionAdvance>([
     .init("last_hash") { $0.lastHash },
 ])
 
+private func advance(_ column: String) -> String { advancePositionsInput.element(column, at: "i.ord") }
+
+/// Locks the positions in the order of its input.
 private let advancePositionsSQL = """
-    WITH input AS MATERIALIZED (
-        SELECT * FROM \(advancePositionsInput.rows("i"))
-    ), locked AS (
-        SELECT p.topic, p.partition, i.next, i.last_offset, i.last_hash
-        FROM input i JOIN consumer_position p ON p.topic = i.topic AND p.partition = i.partition
-        WHERE p.epoch = i.epoch AND p.next_offset IS NOT DISTINCT FROM i.expected
-        ORDER BY p.topic, p.partition
-        FOR NO KEY UPDATE OF p
-    ), moved AS (
+    WITH moved AS (
         UPDATE consumer_position p
-        SET next_offset = l.next, last_offset = l.last_offset, last_hash = l.last_hash, updated_at = now()
-        FROM locked l WHERE p.topic = l.topic AND p.partition = l.partition
+        SET next_offset = \(advance("next")), last_offset = \(advance("last_offset")),
+            last_hash = \(advance("last_hash")), updated_at = now()
+        FROM \(advancePositionsInput.rows("i", only: "topic"))
+        WHERE p.topic = i.topic AND p.partition = \(advance("partition")) AND p.epoch = \(advance("epoch"))
+            AND p.next_offset IS NOT DISTINCT FROM \(advance("expected"))
         RETURNING 1
     )
-    SELECT require_positions((SELECT count(*) FROM moved), (SELECT count(*) FROM input))
+    SELECT require_positions(
+        (SELECT count(*) FROM moved), cardinality(\(advancePositionsInput.array(of: "topic"))))
     """
 
 extension PostgresError {
@@ -115,6 +114,8 @@ extension PostgresError {
     package var findsOtherDiversions: Bool { sqlState == "FR002" }
     /// Whether a topic of the batch is halted.
     package var findsHaltedTopic: Bool { sqlState == "FR003" }
+    /// Whether an audience has more widgets than are marked at once.
+    package var findsTooManyWidgets: Bool { sqlState == "FR004" }
 }
 
 extension PostgresStatement where Self == Statements {
@@ -134,7 +135,9 @@ extension PostgresStatement where Self == Statements {
     /// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with
     /// SQLSTATE `FR001` when any of them is no longer this process's.
     package static func advancePositions(_ advances: [PositionAdvance]) -> PostgresQuery<Void> {
-        PostgresQuery(advancePositionsSQL, binding: advancePositionsInput.parameters(advances))
+        // All transactions lock positions in one order.
+        let sorted = advances.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
+        return PostgresQuery(advancePositionsSQL, binding: advancePositionsInput.parameters(sorted))
     }
 
     /// The stored positions, all of them.

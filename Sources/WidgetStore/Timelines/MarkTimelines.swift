@@ -36,6 +36,9 @@ package struct TimelineMark: Hashable, Sendable {
     package var cause: EventPosition
     package var reason: ReloadReason
 
+    /// Whether ``PostgresStatement/markUsers(_:limit:handOver:reports:)`` may write it.
+    package var isOfUser: Bool { audience == .user && matching == nil }
+
     package init(
         audience: Audience, appID: Int32, audienceID: String, kindID: Int32?, matching: String?, events: Int64,
         urgency: RequestUrgency, lane: ReloadLane, cause: EventPosition, reason: ReloadReason
@@ -178,12 +181,8 @@ private let isUrgent = "(m.listed_anew AND m.listed_at <= now() AND m.listed_lan
 private let viewedAt = usableTime("t.viewed_at")
 
 private let markTimelinesSQL = """
-    WITH token AS MATERIALIZED (
-        SELECT CASE WHEN $9::int8 IS NOT NULL THEN nextval('token') END AS token
-    ), input AS MATERIALIZED (
+    WITH input AS MATERIALIZED (
         SELECT * FROM \(marks.rows("i", first: 11))
-    ), room AS MATERIALIZED (
-        SELECT * FROM \(rooms.rows("r", first: 11 + marks.count + views.count))
     ), hit AS MATERIALIZED (
         SELECT i.ord, i.events, i.urgency, i.lane, i.matching, w.timeline_id, w.kind_id
         FROM input i CROSS JOIN LATERAL (\(hits)) w
@@ -217,10 +216,10 @@ private let markTimelinesSQL = """
             OR (SELECT max(at) FROM unnest(v.times) AS u (at)) >= t.viewed_at + interval '1 hour'
         UNION ALL
         SELECT NULL, t.id, t.kind_id, 0, 0, $7::int2, NULL, true, false
-        FROM unnest((SELECT $1::int8[])) r (id) JOIN timeline t ON t.id = r.id
+        FROM unnest($1::int8[]) r (id) JOIN timeline t ON t.id = r.id
         UNION ALL
         SELECT NULL, t.id, t.kind_id, 0, 0, NULL, NULL, false, true
-        FROM unnest((SELECT $2::int8[])) r (id) JOIN timeline t ON t.id = r.id
+        FROM unnest($2::int8[]) r (id) JOIN timeline t ON t.id = r.id
     ), ordered AS MATERIALIZED (
         SELECT g.*, i.cause_topic, i.cause_partition, i.cause_offset, i.cause_reason, \(RowFormula.kindColumns)
         FROM (
@@ -247,15 +246,78 @@ private let markTimelinesSQL = """
                 ELSE (count_views(t.view_rate, \(viewedAt), l.times)).viewed_at END
         FROM ordered l WHERE t.id = l.id
         RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
-    ), handable AS (
+    ), \(handedOver(
+        swept: "(SELECT count(*) FROM swept)", lease: "$9", reports: "$10", room: 11 + marks.count + views.count))
+    """
+
+private let userMarks = InputColumns<TimelineMark>([
+    .init("user_id") { $0.audienceID }, .init("app_id") { $0.appID }, .init("kind_id") { $0.kindID },
+    .init("events") { $0.events }, .init("urgency") { $0.urgency }, .init("lane") { $0.lane },
+    .init("cause_topic") { $0.cause.topic }, .init("cause_partition") { $0.cause.partition },
+    .init("cause_offset") { $0.cause.offset }, .init("cause_reason") { $0.reason },
+])
+
+/// A column of the mark at a place.
+private func userMark(_ column: String, at place: String) -> String { userMarks.element(column, at: place, first: 4) }
+
+private let userFormula = RowFormula(
+    [
+        "requested": "t.requested + l.events",
+        "free_requested": "CASE WHEN l.urgency > 0 THEN t.requested + l.events ELSE t.free_requested END",
+        "forced_requested": "CASE WHEN l.urgency > 1 THEN t.requested + l.events ELSE t.forced_requested END",
+        "asleep": "false",
+    ], kind: "l.k_")
+
+private let userCauses = ["topic", "partition", "offset", "reason"]
+    .map { "cause_\($0) = \(userMark("cause_\($0)", at: "l.last"))" }.joined(separator: ", ")
+
+/// ``markTimelinesSQL`` for marks of users only, in half of the plan nodes.
+private let markUsersSQL = """
+    WITH hit AS MATERIALIZED (
+        SELECT i.ord, w.timeline_id, w.kind_id
+        FROM \(userMarks.rows("i", only: "user_id", first: 4)) CROSS JOIN LATERAL (
+            SELECT w.timeline_id, w.kind_id FROM widget w
+            WHERE w.app_id = \(userMark("app_id", at: "i.ord")) AND w.user_id = i.user_id AND w.timeline_id IS NOT NULL
+                AND coalesce(w.kind_id = \(userMark("kind_id", at: "i.ord")), true)
+            LIMIT $1::int8 + 1
+        ) w
+    ), ordered AS MATERIALIZED (
+        SELECT g.*, \(RowFormula.kindColumns)
+        FROM (
+            SELECT f.timeline_id AS id, min(f.kind_id) AS kind_id,
+                   sum(\(userMark("events", at: "f.ord")))::int8 AS events,
+                   max(\(userMark("urgency", at: "f.ord"))) AS urgency, min(\(userMark("lane", at: "f.ord"))) AS lane,
+                   max(f.ord) AS last
+            FROM (SELECT DISTINCT ord, timeline_id, kind_id FROM hit) f GROUP BY f.timeline_id
+        ) g JOIN kind k ON k.id = g.kind_id
+        WHERE CASE WHEN EXISTS (SELECT FROM hit GROUP BY ord HAVING count(*) > $1::int8) THEN raise_too_many_widgets()
+                   ELSE true END
+        ORDER BY g.id
+    ), marked AS (
+        UPDATE timeline t
+        SET \(userFormula.assignments), \(userFormula.improvement(lane: "l.lane")), \(userCauses), requested_at = now()
+        FROM ordered l WHERE t.id = l.id
+        RETURNING t.listed_anew, t.listed_lane, t.id, l.events, \(ClaimedTimeline.columns(kind: "l.k_"))
+    ), \(handedOver(swept: "0::int8", lease: "$2", reports: "$3", room: 4 + userMarks.count))
+    """
+
+/// CTEs and the select list behind `marked`: appends the lists, and returns the timelines that are handed over or
+/// reported.
+///
+/// - Parameters:
+///   - swept: number of audiences that became sweeps.
+///   - lease, reports, room: the parameters that say it; the last is the number of the first of ``rooms``.
+private func handedOver(swept: String, lease: String, reports: String, room: Int) -> String {
+    """
+    handable AS (
         SELECT m.id, m.kind_id, m.listed_lane, m.listed_at, m.listed_anew,
                CASE WHEN \(isUrgent) AND r.timelines >= row_number() OVER (
                    PARTITION BY r.share, \(isUrgent) ORDER BY m.listed_lane, m.id)
-               THEN (SELECT token FROM token) END AS lease
-        FROM marked m LEFT JOIN room r ON r.kind_id = m.kind_id
+               THEN (SELECT nextval('token') WHERE \(lease)::int8 IS NOT NULL) END AS lease
+        FROM marked m LEFT JOIN \(rooms.rows("r", first: room)) ON r.kind_id = m.kind_id
     ), \(appendedLists(
-        of: "handable", lease: "lease", leaseEnds: "now() + $9::int8 * interval '1 millisecond'")), outcome AS (
-        SELECT (SELECT count(*) FROM marked) AS marked_count, (SELECT count(*) FROM swept) AS swept_count,
+        of: "handable", lease: "lease", leaseEnds: "now() + \(lease)::int8 * interval '1 millisecond'")), outcome AS (
+        SELECT (SELECT count(*) FROM marked) AS marked_count, \(swept) AS swept_count,
                (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count
     ), handed AS (
         SELECT a.id AS list, a.lease, u.id AS handed_row FROM appended a, unnest(a.timelines) u (id)
@@ -263,8 +325,9 @@ private let markTimelinesSQL = """
     )
     SELECT o.*, m.*, h.list, h.lease
     FROM outcome o LEFT JOIN (marked m LEFT JOIN handed h ON h.handed_row = m.id)
-        ON h.list IS NOT NULL OR $10::bool
+        ON h.list IS NOT NULL OR \(reports)::bool
     """
+}
 
 extension PostgresStatement where Self == Statements {
     /// Marks the timelines of audiences, counts views, revives timelines that are shown again, locks those that were
@@ -287,25 +350,48 @@ extension PostgresStatement where Self == Statements {
             input.revivalLane, limit, handOver?.lease.wholeMilliseconds, reports)
         marks.bind(input.marks, to: &parameters)
         views.bind(input.views, to: &parameters)
-        let shares = handOver?.shares ?? []
+        handOver.bindRooms(to: &parameters)
+        return PostgresQuery(markTimelinesSQL, binding: parameters) { row in try MarkRow(row) }
+    }
+
+    /// Marks the timelines of users like ``markTimelines(_:limit:handOver:reports:)``, in half of its time. Every mark
+    /// must name a user and match any configuration (``TimelineMark/isOfUser``).
+    ///
+    /// It fails the transaction with SQLSTATE `FR004` if a user has more widgets than the limit.
+    package static func markUsers(
+        _ marks: [TimelineMark], limit: Int, handOver: HandOver? = nil, reports: Bool = false
+    ) -> PostgresQuery<MarkRow> {
+        var parameters = PostgresParameters(limit, handOver?.lease.wholeMilliseconds, reports)
+        userMarks.bind(marks, to: &parameters)
+        handOver.bindRooms(to: &parameters)
+        return PostgresQuery(markUsersSQL, binding: parameters) { row in try MarkRow(row) }
+    }
+}
+
+extension HandOver? {
+    fileprivate func bindRooms(to parameters: inout PostgresParameters) {
+        let shares = self?.shares ?? []
         rooms.bind(
             shares.enumerated().flatMap { place, share in
                 share.kindIDs.map { (kindID: $0, share: Int32(clamping: place), timelines: share.timelines) }
             }, to: &parameters)
-        return PostgresQuery(markTimelinesSQL, binding: parameters) { row in
-            var timeline: MarkedTimeline?
-            if try row.optional("row", as: Int64.self) != nil {
-                var hold: ListHold?
-                if let list = try row.optional("list", as: Int64.self) {
-                    hold = try ListHold(id: list, lease: row.value("lease"))
-                }
-                timeline = try MarkedTimeline(
-                    timeline: ClaimedTimeline(row), events: row.value("events"), listedAt: row.value("listed_at"),
-                    lane: row.lane("listed_lane"), list: hold)
+    }
+}
+
+extension MarkRow {
+    fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        var timeline: MarkedTimeline?
+        if try row.optional("row", as: Int64.self) != nil {
+            var hold: ListHold?
+            if let list = try row.optional("list", as: Int64.self) {
+                hold = try ListHold(id: list, lease: row.value("lease"))
             }
-            return try MarkRow(
-                marked: row.value("marked_count"), due: row.value("due_count"), swept: row.value("swept_count"),
-                timeline: timeline)
+            timeline = try MarkedTimeline(
+                timeline: ClaimedTimeline(row), events: row.value("events"), listedAt: row.value("listed_at"),
+                lane: row.lane("listed_lane"), list: hold)
         }
+        try self.init(
+            marked: row.value("marked_count"), due: row.value("due_count"), swept: row.value("swept_count"),
+            timeline: timeline)
     }
 }

@@ -276,36 +276,52 @@ struct MarkTests {
         }
     }
 
-    @Test("A nested loop over the ordered input locks rows in key order")
-    func order() async throws {
+    private static let timelinesInOrder =
+        "%Update on timeline t%Nested Loop%CTE Scan on ordered%Index Scan using timeline_pkey%"
+
+    /// Statements that write rows, by the plan in which each locks them in the order of its input.
+    static let ordered = [
+        (Statements.markTimelines(MarkInput(), limit: 1).sql, timelinesInOrder),
+        (Statements.markUsers([], limit: 1).sql, timelinesInOrder),
+        (Statements.storeTimelines([]).sql, timelinesInOrder),
+        (Statements.replaceContent([]).sql, timelinesInOrder),
+        (Statements.rescheduleTimelines([]).sql, timelinesInOrder),
+        (
+            Statements.advancePositions([]).sql,
+            "%Update on consumer_position p%Nested Loop%Function Scan on%Index Scan using consumer_position_pkey%"
+        ),
+    ]
+
+    @Test("A nested loop over the ordered input locks rows in key order", arguments: ordered)
+    func order(statement: String, plan: String) async throws {
         try await withStore { store in
             try await store.place([.test("w1")])
             try await store.sql(
                 """
                 INSERT INTO timeline (identity, kind_id, configuration)
                 SELECT md5(i::text)::uuid, (SELECT min(id) FROM kind), '{}' FROM generate_series(1, 20000) i;
-                ANALYZE timeline;
+                INSERT INTO consumer_position (topic, partition, epoch)
+                SELECT 't', i, 1 FROM generate_series(1, 20000) i;
+                ANALYZE timeline, consumer_position;
                 """)
-            let count = 28
+            let count = try #require(statement.matches(of: /\$([0-9]+)/).compactMap { Int($0.1) }.max())
             let nothing = Array(repeating: "NULL", count: count).joined(separator: ", ")
             try await store.pool.withConnection { connection in
                 try await connection.simple(
                     """
                     SET plan_cache_mode = force_generic_plan;
-                    PREPARE mark_plan AS \(Statements.markTimelines(MarkInput(), limit: 1).sql);
+                    PREPARE ordered_plan AS \(statement);
                     DO $$
                     DECLARE line text; whole text := '';
                     BEGIN
-                        FOR line IN EXECUTE 'EXPLAIN EXECUTE mark_plan(\(nothing))' LOOP
+                        FOR line IN EXECUTE 'EXPLAIN EXECUTE ordered_plan(\(nothing))' LOOP
                             whole := whole || line || chr(10);
                         END LOOP;
-                        IF whole NOT LIKE '%Update on timeline t%Nested Loop%CTE Scan on ordered%Index Scan using timeline_pkey%'
-                            OR whole LIKE '%Seq Scan on timeline%'
-                        THEN
+                        IF whole NOT LIKE '\(plan)' OR whole LIKE '%Seq Scan on timeline%' THEN
                             RAISE EXCEPTION 'another plan: %', whole;
                         END IF;
                     END $$;
-                    DEALLOCATE mark_plan;
+                    DEALLOCATE ordered_plan;
                     """)
             }
         }
