@@ -56,7 +56,8 @@ struct HarnessTests {
     func rewrites() {
         let worker: UInt128 = 0
         let texts = [
-            Statements.storeTimelines([]).sql, Statements.endLists([], worker: worker).sql,
+            Statements.storeTimelines([]).sql, Statements.replaceContent([]).sql,
+            Statements.endLists([], worker: worker).sql,
             Statements.recordDeliveries([], window: .zero).sql, Statements.writePeople([]).sql,
         ]
         for rewrite in Mutation.all.flatMap(\.rewrites) {

@@ -17,14 +17,12 @@ struct Mutation: Sendable {
         nextFromClaim, unlisted, listedLeft, storeWithoutRevision, positions, deviceUnlisted, planNotDue,
     ]
 
-    /// A store computes the next look from the claimed row: requests during the fetch have no appointment.
+    /// A store computes the next look without the row's requests: those during the fetch have no appointment.
     private static let nextFromClaim = Mutation(
         name: "nextFromClaim",
-        rewrites: [
-            TextRewrite(
-                "t.requested, greatest(t.rendered, i.captured), t.free_requested",
-                "i.captured, greatest(t.rendered, i.captured), t.free_requested")
-        ], invariants: [.appointed, .noLostReload], script: slowProviders)
+        rewrites: StoreTexts.requests.map {
+            TextRewrite($0, $0.replacing("t.requested", with: "t.rendered"))
+        }, invariants: [.appointed, .noLostReload], script: slowProviders)
 
     /// `listed_at` is set without its list: one list in twenty is lost.
     private static let unlisted = Mutation(
@@ -52,7 +50,7 @@ struct Mutation: Sendable {
     /// A store does not check that the row is unchanged since the claim: the later one of two fetches is lost.
     private static let storeWithoutRevision = Mutation(
         name: "storeWithoutRevision",
-        rewrites: [storedRevisionCheck, replacedRevisionCheck].map {
+        rewrites: StoreTexts.revisionChecks.map {
             TextRewrite("t.id = i.id AND \($0)", "t.id = i.id")
         },
         invariants: [.neverBack]

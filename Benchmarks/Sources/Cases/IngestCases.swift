@@ -81,10 +81,8 @@ struct IngestCases {
         let prepared = PreparedBatch(requests, decoder: RecordDecoder(Self.topics))
         return MeasuredCase(name: "fold", items: Self.count, expected: 600) { [directory] in
             let (fold, count) = prepared.fold(prepared.items, directory)
-            var input = MarkInput()
-            input.marks = fold.marks
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(.markTimelines(input, limit: 10_000))
+            _ = pipeline.append(.markUsers(fold.marks, limit: 10_000))
             guard count == Self.count, fold.accepted == Self.count, pipeline.count == 1 else { return 0 }
             return fold.markCount
         }

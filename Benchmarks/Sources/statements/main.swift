@@ -107,11 +107,11 @@ struct StatementPasses {
         var stride = timelines * 618 / 1_000 | 1
         while Self.commonDivisor(stride, timelines) > 1 { stride += 2 }
         for first in Swift.stride(from: 0, to: requests, by: Self.batch) {
-            var input = MarkInput()
+            var marks: [TimelineMark] = []
             for position in first..<min(first + Self.batch, requests) {
                 let index = (pass &* requests &+ position) % timelines &* stride % timelines
                 let kind = kinds[index % kinds.count]
-                input.marks.append(
+                marks.append(
                     TimelineMark(
                         audience: .user, appID: kind.appID, audienceID: "u\(index)", kindID: kind.id, matching: nil,
                         events: 1, urgency: .budgeted, lane: .push,
@@ -119,7 +119,7 @@ struct StatementPasses {
                         reason: .push))
             }
             let began = ContinuousClock.now
-            _ = try await connection.query(.markTimelines(input, limit: 1_000))
+            _ = try await connection.query(.markUsers(marks, limit: 1_000))
             spent.mark += began.duration(to: .now)
         }
     }
@@ -144,7 +144,7 @@ struct StatementPasses {
             for first in Swift.stride(from: 0, to: writes.count, by: Self.batch) {
                 began = ContinuousClock.now
                 let part = Array(writes[first..<min(first + Self.batch, writes.count)])
-                spent.stored += try await connection.query(.storeTimelines(part)).count
+                spent.stored += try await connection.query(.replaceContent(part)).count
                 spent.store += began.duration(to: .now)
             }
             began = ContinuousClock.now

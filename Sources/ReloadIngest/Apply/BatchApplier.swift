@@ -8,7 +8,7 @@ import WidgetStore
 /// Applies a folded batch in one transaction, the consumer positions included (DESIGN.md, “Ingest”).
 ///
 /// Existing timelines are written by one statement of the transaction, in id order
-/// (``PostgresStatement/markTimelines``).
+/// (``PostgresStatement/markUsers`` or ``PostgresStatement/markTimelines``).
 struct BatchApplier: Sendable {
     /// Effects of a committed batch.
     struct Outcome: Sendable {

@@ -42,6 +42,7 @@ struct TimelineWriter: Sendable {
             var (rows, rest) = ([WrittenTimeline](), jobs)
             let replacing = jobs.filter(\.replacesContent)
             if !replacing.isEmpty {
+                // Committed even if the other statement fails: `computeAgain` finds these rows.
                 rows = try await pool.query(.replaceContent(replacing))
                 let stored = Set(rows.map(\.row))
                 rest.removeAll { stored.contains($0.timeline.row) }
@@ -202,8 +203,13 @@ struct TimelineWriter: Sendable {
         var deferrals: [ReloadRule: Int] = [:]
         var records: [TimelineDecidedEvent] = []
         var changed: [TimelineJob] = []
+        var refusal: PostgresError?
         for (var job, result) in zip(jobs, results) {
-            guard let row = try result.get() else {
+            guard case .success(let written) = result else {
+                if case .failure(let error) = result { refusal = refusal ?? error }
+                continue
+            }
+            guard let row = written else {
                 guard job.retryAt != nil else { continue }
                 (job.failure, job.retryAt) = (nil, nil)
                 changed.append(job)
@@ -223,6 +229,7 @@ struct TimelineWriter: Sendable {
         if isDue { context.signals.timelines.signal() }
         // A failure of rows that have changed does not count. Their lists may be their only ones, see `store(_:)`.
         try await reschedule(changed)
+        if let refusal { throw refusal }
     }
 
     /// Records the failures of a batch, and sets the times of the next attempts. The last good timelines and all requests

@@ -31,9 +31,9 @@ package struct Backoff: Hashable, Sendable {
 
     /// A delay between half of the bound and all of it, so that attempts are never close and still spread.
     ///
-    /// - Parameter jitter: random number from 0 to 1.
+    /// - Parameter jitter: random number, clamped to 0 to 1.
     package func delay(attempt: Int, jitter: Double) -> Duration {
-        bound(attempt: attempt) * (0.5 + 0.5 * jitter)
+        bound(attempt: attempt) * (0.5 + 0.5 * min(1, max(0, jitter)))
     }
 
     package func delay(attempt: Int) -> Duration {

@@ -70,6 +70,9 @@ package final class Signal: Sendable {
 }
 
 /// Runs an operation, and cancels it at the time limit; returns nil in that case.
+///
+/// It returns when the operation has ended, so one that ignores cancellation takes longer than the limit. A result that
+/// comes at the limit may be dropped.
 package func withTimeLimit<Value: Sendable>(
     _ limit: Duration, clock: any Clock<Duration> = ContinuousClock(), priority: TaskPriority? = nil,
     _ operation: @escaping @Sendable () async throws -> Value

@@ -92,7 +92,7 @@ private let advancePositionsInput = InputColumns<PositionAdvance>([
 
 private func advance(_ column: String) -> String { advancePositionsInput.element(column, at: "i.ord") }
 
-/// Locks the positions in the order of its input.
+/// Locks the positions in key order: a nested loop takes that of the input, a merge join that of the index.
 private let advancePositionsSQL = """
     WITH moved AS (
         UPDATE consumer_position p
@@ -114,8 +114,6 @@ extension PostgresError {
     package var findsOtherDiversions: Bool { sqlState == "FR002" }
     /// Whether a topic of the batch is halted.
     package var findsHaltedTopic: Bool { sqlState == "FR003" }
-    /// Whether an audience has more widgets than are marked at once.
-    package var findsTooManyWidgets: Bool { sqlState == "FR004" }
 }
 
 extension PostgresStatement where Self == Statements {
@@ -135,7 +133,7 @@ extension PostgresStatement where Self == Statements {
     /// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with
     /// SQLSTATE `FR001` when any of them is no longer this process's.
     package static func advancePositions(_ advances: [PositionAdvance]) -> PostgresQuery<Void> {
-        // All transactions lock positions in one order.
+        // All transactions lock positions in key order.
         let sorted = advances.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
         return PostgresQuery(advancePositionsSQL, binding: advancePositionsInput.parameters(sorted))
     }

@@ -306,7 +306,9 @@ private let markUsersSQL = """
 ///
 /// - Parameters:
 ///   - swept: number of audiences that became sweeps.
-///   - lease, reports, room: the parameters that say it; the last is the number of the first of ``rooms``.
+///   - lease: the parameter with the milliseconds of the lists' leases, which is NULL without a hand-over.
+///   - reports: the parameter that says whether to return every marked timeline.
+///   - room: number of the first parameter of ``rooms``.
 private func handedOver(swept: String, lease: String, reports: String, room: Int) -> String {
     """
     handable AS (
@@ -354,8 +356,9 @@ extension PostgresStatement where Self == Statements {
         return PostgresQuery(markTimelinesSQL, binding: parameters) { row in try MarkRow(row) }
     }
 
-    /// Marks the timelines of users like ``markTimelines(_:limit:handOver:reports:)``, in half of its time. Every mark
-    /// must name a user and match any configuration (``TimelineMark/isOfUser``).
+    /// Marks the timelines of users like ``markTimelines(_:limit:handOver:reports:)``, in half of its time: in id order,
+    /// with appointments by rule 2 of work lists (DESIGN.md). Every mark must name a user and match any configuration
+    /// (``TimelineMark/isOfUser``).
     ///
     /// It fails the transaction with SQLSTATE `FR004` if a user has more widgets than the limit.
     package static func markUsers(
@@ -376,6 +379,11 @@ extension HandOver? {
                 share.kindIDs.map { (kindID: $0, share: Int32(clamping: place), timelines: share.timelines) }
             }, to: &parameters)
     }
+}
+
+extension PostgresError {
+    /// Whether ``PostgresStatement/markUsers(_:limit:handOver:reports:)`` found a user with more widgets than the limit.
+    package var findsTooManyWidgets: Bool { sqlState == "FR004" }
 }
 
 extension MarkRow {

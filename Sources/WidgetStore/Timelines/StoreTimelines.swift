@@ -33,8 +33,15 @@ private let storeTimelinesInput = InputColumns<TimelineJob>([
     .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
 ])
 
-/// The row is as the claim read it, but for requests. The chaos tests replace this text to show that they notice.
-package let storedRevisionCheck = "t.revision = i.read_revision"
+/// Texts of the statements that store, for the chaos tests: they replace them to show that they notice.
+package enum StoreTexts {
+    /// The row is as the claim read it, but for requests.
+    package static let revisionChecks = ["i.read_revision", storedElement("read_revision")].map { "t.revision = \($0)" }
+    /// The requests in the next appointment, with what is rendered.
+    package static let requests = ["i.captured", storedElement("captured")].map {
+        "t.requested, greatest(t.rendered, \($0)), t.free_requested"
+    }
+}
 
 /// CTEs `stored`, with the lists of the rows' next appointments, and `relevance_changed`.
 ///
@@ -76,7 +83,7 @@ private func storing(_ input: (String) -> String, if check: String) -> String {
 private let storeTimelinesSQL = """
     WITH input AS MATERIALIZED (
         SELECT * FROM \(storeTimelinesInput.rows("i"))
-    ), \(orderedInput), \(storing({ "i.\($0)" }, if: storedRevisionCheck)), unshown AS (
+    ), \(orderedInput), \(storing({ "i.\($0)" }, if: StoreTexts.revisionChecks[0])), unshown AS (
         DELETE FROM snapshot s USING stored d WHERE s.timeline_id = d.id
     ), \(notedDeliveryChanges(of: "stored"))
     SELECT \(WrittenTimeline.columns) FROM stored
@@ -86,7 +93,8 @@ private let storeTimelinesSQL = """
 private func storedElement(_ column: String) -> String { storeTimelinesInput.element(column, at: "i.ord") }
 
 /// ``storeTimelinesSQL`` for content that replaces other content, of apps without devices, in two thirds of its time: the
-/// input's columns, the content among them, are not copied from node to node.
+/// input's columns, the content among them, are not copied from node to node. Each element is looked for in its array, so
+/// it takes longer from some thousand rows on.
 private let replaceContentSQL = """
     WITH held AS MATERIALIZED (
         SELECT w.id, w.lease FROM work w
@@ -98,13 +106,12 @@ private let replaceContentSQL = """
         JOIN held h ON h.id = \(storedElement("list")) AND h.lease = \(storedElement("lease"))
         JOIN kind k ON k.id = \(storedElement("kind_id"))
         WHERE NOT EXISTS (SELECT FROM app a WHERE a.id = k.app_id AND a.delivers)
+            -- One may be left: it can be stored while the first content waits for its lock.
+            AND NOT EXISTS (SELECT FROM snapshot s WHERE s.timeline_id = i.id)
         ORDER BY i.id
-    ), \(storing(storedElement, if: "\(replacedRevisionCheck) AND t.content_revision > 0"))
+    ), \(storing(storedElement, if: "\(StoreTexts.revisionChecks[1]) AND t.content_revision > 0"))
     SELECT \(WrittenTimeline.columns) FROM stored
     """
-
-/// ``storedRevisionCheck`` of the statement that replaces content.
-package let replacedRevisionCheck = "t.revision = \(storedElement("read_revision"))"
 
 private let readTimelinesAgainSQL = """
     SELECT \(ClaimedTimeline.columns())
@@ -122,8 +129,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Stores timelines like ``storeTimelines(_:)``, those that have content and whose app has no devices. It leaves the
-    /// others alone.
+    /// Stores timelines like ``storeTimelines(_:)``, those that have content, no snapshot, and an app without devices. It
+    /// leaves the others alone.
     package static func replaceContent(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
         PostgresQuery(replaceContentSQL, binding: storeTimelinesInput.parameters(jobs)) { row in
             try WrittenTimeline(row)

@@ -6,21 +6,22 @@ import Testing
 import WidgetModel
 import WidgetStore
 
-/// The statements of the common case write and return what the whole ones do.
-@Suite("Statements of the common case", .timeLimit(.patience))
+/// `markUsers` and `replaceContent` write and return what `markTimelines` and `storeTimelines` do.
+@Suite("Statements of fewer plan nodes", .timeLimit(.patience))
 struct CommonCaseTests {
     /// Users with up to four widgets of two kinds, some of which share a timeline.
     private func place(_ store: TestStore) async throws {
-        var widgets: [WidgetPlacement] = []
         for user in 0..<12 {
+            var widgets: [WidgetPlacement] = []
             for number in 0..<(1 + user % 4) {
                 widgets.append(
                     .test(
                         "w\(user)-\(number)", user: "u\(user)", kind: number == 2 ? "DueDate" : "Purchases",
                         configuration: user % 3 == 0 ? "{}" : #"{"n":\#(user * number % 5)}"#))
             }
+            // Lists of their own.
+            try await store.place(widgets)
         }
-        try await store.place(widgets)
     }
 
     /// Gives all rows states that the rules treat differently. The same seed gives the same states.
@@ -51,6 +52,10 @@ struct CommonCaseTests {
         SELECT 'list ' || (to_jsonb(w) - ARRAY['id', 'lease'])::text || (w.lease IS NULL)::text FROM work w
         UNION ALL
         SELECT 'relevance ' || c.timeline_id FROM relevance_change c
+        UNION ALL
+        SELECT 'snapshot ' || to_jsonb(s)::text FROM snapshot s
+        UNION ALL
+        SELECT 'delivery ' || (to_jsonb(d) - 'id')::text FROM delivery_change d
         ORDER BY line
         """
     ) { row throws(PostgresError) -> String in try row.value("line") }
@@ -75,8 +80,8 @@ struct CommonCaseTests {
             """
     }
 
-    @Test("Marks of users", arguments: [(1, false), (2, true), (3, false), (4, true), (5, false), (6, true)])
-    func marks(seed: Int, reports: Bool) async throws {
+    @Test("Marks of users", arguments: 1...6, [(false, false), (false, true), (true, false), (true, true)])
+    func marks(seed: Int, options: (handsOver: Bool, reports: Bool)) async throws {
         try await withStore { store in
             try await place(store)
             try await randomise(store, seed: seed)
@@ -91,24 +96,25 @@ struct CommonCaseTests {
             var input = MarkInput()
             input.marks = marks
             let kinds = [try await store.kind().id, try await store.kind("DueDate").id]
-            let room = HandOver(
-                shares: kinds.map { .init(kindIDs: [$0], timelines: seed) }, lease: .seconds(30))
-            let handOver = seed % 2 == 0 ? room : nil
+            // Of one provider, or each of its own.
+            let shares = seed % 2 == 0 ? [kinds] : kinds.map { [$0] }
+            let handOver = HandOver(
+                shares: shares.map { .init(kindIDs: $0, timelines: seed) }, lease: .seconds(30))
             try await store.pool.withTransaction { connection in
+                let grant = options.handsOver ? handOver : nil
                 let whole = try await effects(
-                    of: Statements.markTimelines(input, limit: 10, handOver: handOver, reports: reports),
-                    on: connection,
-                    description)
+                    of: Statements.markTimelines(input, limit: 10, handOver: grant, reports: options.reports),
+                    on: connection, description)
                 let common = try await effects(
-                    of: Statements.markUsers(marks, limit: 10, handOver: handOver, reports: reports), on: connection,
-                    description)
+                    of: Statements.markUsers(marks, limit: 10, handOver: grant, reports: options.reports),
+                    on: connection, description)
                 #expect(common == whole)
                 #expect(common.count > 30)
             }
         }
     }
 
-    @Test("A user with more widgets than the limit is left to the whole statement")
+    @Test("A user with more widgets than the limit is left to markTimelines")
     func tooManyWidgets() async throws {
         try await withStore { store in
             try await store.place((0..<5).map { .test("w\($0)", configuration: #"{"n":\#($0)}"#) })
@@ -135,6 +141,10 @@ struct CommonCaseTests {
                 SELECT id, 1, '', '' FROM timeline WHERE random() < 0.3;
                 UPDATE timeline SET revision = 0 WHERE random() < 0.8;
                 UPDATE timeline SET content_revision = 7;
+                -- Some lists are lost: leased anew, ended, or with the lease of another one.
+                UPDATE work SET lease = lease + 1 WHERE random() < 0.2;
+                DELETE FROM work WHERE random() < 0.2;
+                UPDATE work w SET lease = o.lease FROM work o WHERE o.id = w.id + 1 AND random() < 0.3;
                 """)
             var jobs: [TimelineJob] = []
             for list in lists { jobs += try await store.jobs(list, token: 1_000) }
@@ -155,7 +165,7 @@ struct CommonCaseTests {
         }
     }
 
-    @Test("First content, and the content of apps with devices, is left to the whole statement")
+    @Test("First content, and the content of apps with devices or with a snapshot, is left to storeTimelines")
     func leftAlone() async throws {
         try await withStore { store in
             try await store.place([.test("w1"), .test("w2", configuration: #"{"n":2}"#)])
@@ -176,6 +186,11 @@ struct CommonCaseTests {
                     return rows
                 }
                 #expect(try await stored() == [list.timelines[0].row])
+                try await connection.simple("SAVEPOINT shown")
+                try await connection.simple(
+                    "INSERT INTO snapshot (timeline_id, revision, entry) VALUES (\(list.timelines[0].row), 1, '{}')")
+                #expect(try await stored() == [])
+                try await connection.simple("ROLLBACK TO SAVEPOINT shown")
                 try await connection.simple("UPDATE app SET delivers = true")
                 #expect(try await stored() == [])
             }
