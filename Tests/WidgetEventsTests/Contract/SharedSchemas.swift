@@ -72,19 +72,20 @@ struct SharedSchemas {
 }
 
 extension JSONValue {
-    /// JSON in lines of about 120 characters: several short members share a line.
+    /// JSON in lines of about 120 characters. Short members share a line, also with the beginning of a long one, and
+    /// closing brackets stand behind the last member.
     func wrapped(_ depth: Int = 0) -> String {
-        let pad = String(repeating: " ", count: depth + 1)
-        let end = "\n" + String(repeating: " ", count: depth)
+        let text = self.text
         guard text.utf8.count + depth > 118 else { return text }
+        let pad = String(repeating: " ", count: depth + 1)
         switch self {
         case .array(let elements):
-            return "[\n" + Self.lines(elements.map { $0.wrapped(depth + 1) }, pad) + end + "]"
+            return "[\n" + Self.lines(elements.map { $0.wrapped(depth + 1) }, pad) + "]"
         case .object(let object):
             let members = object.members.map {
                 "\(JSONValue.string($0.key).text):\($0.value.wrapped(depth + 1))"
             }
-            return "{\n" + Self.lines(members, pad) + end + "}"
+            return "{\n" + Self.lines(members, pad) + "}"
         default: return text
         }
     }
@@ -92,9 +93,8 @@ extension JSONValue {
     private static func lines(_ items: [String], _ pad: String) -> String {
         var lines: [String] = []
         for item in items {
-            if let last = lines.last, last.utf8.count + item.utf8.count < 118, !item.contains("\n"),
-                !last.contains("\n")
-            {
+            let beginning = item.prefix { $0 != "\n" }
+            if let last = lines.last, !last.contains("\n"), last.utf8.count + beginning.utf8.count < 118 {
                 lines[lines.count - 1] = "\(last), \(item)"
             } else {
                 lines.append(pad + item)
