@@ -3,7 +3,7 @@
 import Foundation
 import Synchronization
 
-/// Requirements, numbered as in section 9 of the design and extended by issues.
+/// Requirements, with their numbers in Tests/README.md, “Chaos”.
 enum Invariant: Int, CaseIterable, Sendable, Comparable {
     case noLostReload = 1
     case exactlyOnce = 2

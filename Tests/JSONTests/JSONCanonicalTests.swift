@@ -78,7 +78,7 @@ struct JSONCanonicalTests {
         }
     }
 
-    /// Section 3.2.2.
+    /// RFC 8785, section 3.2.2.
     @Test func sample() throws {
         let text = #"""
             {
@@ -93,7 +93,7 @@ struct JSONCanonicalTests {
         try expectCanonical(text, expected)
     }
 
-    /// Section 3.2.3: by UTF-16 code units, so that a supplementary character comes before U+FB33.
+    /// RFC 8785, section 3.2.3: by UTF-16 code units, so that a supplementary character comes before U+FB33.
     @Test func sorting() throws {
         let text = #"""
             {

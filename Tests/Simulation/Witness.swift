@@ -2,7 +2,7 @@
 
 import WidgetModel
 
-/// Invariants, with their numbers in section 9 of the design.
+/// Invariants, with their numbers in Tests/README.md, “Chaos”.
 package enum Invariant: Int, Hashable, Sendable {
     case noLostReload = 1
     case exactlyOnce = 2

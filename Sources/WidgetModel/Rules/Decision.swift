@@ -50,7 +50,7 @@ package enum ReloadRule: Int16, NamedValue {
     case dormant = 12
     /// A back-off, or the provider's `Retry-After`.
     case backoff = 13
-    /// It is being fetched; requests during the fetch are one more reload (section 3).
+    /// It is being fetched; requests during the fetch are one more reload.
     case inFlight = 14
     /// Nothing is requested, and the policy's time has not come.
     case policy = 15
@@ -65,9 +65,9 @@ package enum ReloadRule: Int16, NamedValue {
     case output = 22
     /// An operator's command.
     case operatorCommand = 23
-    /// Any number of requests before a fetch starts are one reload (section 3).
+    /// Any number of requests before a fetch starts are one reload.
     case coalescing = 24
-    /// The event cannot be applied (section 4).
+    /// The event cannot be applied.
     case invalidEvent = 25
 
     // Failures of the provider.

@@ -6,7 +6,7 @@ import Testing
 
 @testable import WidgetModel
 
-/// Rows of the design's table of definitions, checked with `KindDefinition` for kinds and `TimelineIdentity` for
+/// Rows of DESIGN.md, “A. Definition”, checked with `KindDefinition` for kinds and `TimelineIdentity` for
 /// placements.
 @Suite("Design, part A: definition", .tags(.rules), .timeLimit(.patience))
 struct DesignPartATests {
