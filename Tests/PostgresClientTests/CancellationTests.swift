@@ -83,11 +83,6 @@ struct CancellationTests {
     }
 
     @Test func aCallThatWaitsItsTurnIsCancelledWithoutBeingSent() async throws {
-        struct Insert: PostgresStatement { let sql = "INSERT INTO item VALUES (1)" }
-        struct Count: PostgresStatement {
-            let sql = "SELECT count(*) AS count FROM item"
-            func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
-        }
         try await withDatabase(template: locks) { database in
             let pool = database.pool
             try await pool.withConnection { connection in
@@ -95,7 +90,7 @@ struct CancellationTests {
                     _ = try await holder.execute(TakeLock(key: 1))
                     async let blocked = connection.execute(TakeLock(key: 1))
                     _ = try await pool.execute(AwaitLockWaiter())
-                    let queued = Task { await postgresError { try await connection.execute(Insert()) } }
+                    let queued = Task { await postgresError { try await connection.execute(Insert(ids: [1])) } }
                     queued.cancel()
                     #expect(await queued.value?.kind == .cancelled)
                     // The lock is released with the holder's transaction, and the next transaction begins.
@@ -141,10 +136,6 @@ struct CancellationTests {
                 }
             }
             try await task.value
-            struct Count: PostgresStatement {
-                let sql = "SELECT count(*) AS count FROM item"
-                func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
-            }
             try await #expect(pool.query(Count()) == [1])
         }
     }

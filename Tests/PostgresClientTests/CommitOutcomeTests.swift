@@ -5,17 +5,6 @@ import PostgresClient
 import TestSupport
 import Testing
 
-private struct Insert: PostgresStatement {
-    let sql = "INSERT INTO item VALUES ($1::int8)"
-    var id: Int
-    var parameters: PostgresParameters { PostgresParameters(id) }
-}
-
-private struct Ids: PostgresStatement {
-    let sql = "SELECT id FROM item ORDER BY id"
-    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
-}
-
 private let items = DatabaseTemplate(key: "outcome") { pool in
     try await pool.withConnection { try await $0.simple("CREATE TABLE item (id int8 PRIMARY KEY)") }
 }
@@ -43,7 +32,7 @@ struct CommitOutcomeTests {
     func aCommitThatIsCutOffHasAnUnknownOutcome(cut: TestProxy.Cut) async throws {
         try await withProxy(cut) { proxied, direct in
             let closure = await postgresError {
-                try await proxied.withTransaction { transaction in _ = try await transaction.execute(Insert(id: 1)) }
+                try await proxied.withTransaction { transaction in _ = try await transaction.execute(Insert(ids: [1])) }
             }
             #expect(closure?.kind == .connection)
             #expect(closure?.commitOutcomeUnknown == true)
@@ -51,7 +40,7 @@ struct CommitOutcomeTests {
             #expect(closure?.statement == "COMMIT")
 
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(Insert(id: 2))
+            _ = pipeline.append(Insert(ids: [2]))
             let whole = pipeline
             let roundTrip = await postgresError { try await proxied.run(whole, commits: true) }
             #expect(roundTrip?.kind == .connection)
@@ -66,10 +55,10 @@ struct CommitOutcomeTests {
         try await withProxy(.never) { proxied, direct in
             let error = await postgresError {
                 try await proxied.withTransaction { transaction in
-                    _ = try await transaction.execute(Insert(id: 1))
+                    _ = try await transaction.execute(Insert(ids: [1]))
                     let pid = try await transaction.query(BackendPID())[0]
                     _ = try await direct.query(Terminate(pid: pid))
-                    _ = try await transaction.execute(Insert(id: 2))
+                    _ = try await transaction.execute(Insert(ids: [2]))
                 }
             }
             #expect(error?.kind == .connection)

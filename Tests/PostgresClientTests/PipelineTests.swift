@@ -4,17 +4,6 @@ import PostgresClient
 import TestSupport
 import Testing
 
-private struct Insert: PostgresStatement {
-    let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
-    var ids: [Int]
-    var parameters: PostgresParameters { PostgresParameters(PostgresArray(ids)) }
-}
-
-private struct Ids: PostgresStatement {
-    let sql = "SELECT id FROM item ORDER BY id"
-    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
-}
-
 private struct Divide: PostgresStatement {
     let sql = "SELECT 1 / $1::int8 AS quotient"
     var by: Int

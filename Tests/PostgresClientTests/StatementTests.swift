@@ -5,11 +5,6 @@ import PostgresClient
 import TestSupport
 import Testing
 
-private struct CountRows: PostgresStatement {
-    let sql = "SELECT count(*) AS count FROM item"
-    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
-}
-
 private struct InsertItems: PostgresStatement {
     let sql = "INSERT INTO item (id, name) SELECT * FROM unnest($1::int8[], $2::text[])"
 
@@ -47,7 +42,7 @@ struct StatementTests {
         try await withDatabase(template: items) { database in
             try await #expect(database.pool.execute(InsertItems(items: [(3, "a"), (4, nil), (5, "")])) == 3)
             try await #expect(database.pool.execute(InsertItems(items: [])) == 0)
-            try await #expect(database.pool.query(CountRows()) == [5])
+            try await #expect(database.pool.query(Count()) == [5])
         }
     }
 
@@ -157,7 +152,7 @@ struct StatementTests {
             #expect(error?.kind == .encoding)
             #expect(error?.message == "parameter $2 holds a NUL byte, which text cannot hold")
             #expect(error?.statement == "InsertItems")
-            try await #expect(database.pool.query(CountRows()) == [2])
+            try await #expect(database.pool.query(Count()) == [2])
 
             let simple = await postgresError {
                 try await database.pool.withConnection { connection in
@@ -165,7 +160,7 @@ struct StatementTests {
                 }
             }
             #expect(simple?.kind == .encoding)
-            try await #expect(database.pool.query(CountRows()) == [2])
+            try await #expect(database.pool.query(Count()) == [2])
         }
     }
 

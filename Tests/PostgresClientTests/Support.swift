@@ -14,6 +14,29 @@ struct SelectOne: PostgresStatement {
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("value") }
 }
 
+/// Inserts rows into the table `item` of a test.
+struct Insert: PostgresStatement {
+    let sql = "INSERT INTO item (id) SELECT unnest($1::int8[])"
+
+    var ids: [Int]
+
+    var parameters: PostgresParameters { PostgresParameters(PostgresArray(ids)) }
+}
+
+/// IDs of the rows of the table `item`.
+struct Ids: PostgresStatement {
+    let sql = "SELECT id FROM item ORDER BY id"
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("id") }
+}
+
+/// Number of rows of the table `item`.
+struct Count: PostgresStatement {
+    let sql = "SELECT count(*) AS count FROM item"
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Int { try row.value("count") }
+}
+
 struct BackendPID: PostgresStatement {
     let sql = "SELECT pg_backend_pid() AS pid"
 
