@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import JSON
 import PostgresClient
 import TestSupport
@@ -146,6 +147,7 @@ struct StatementTests {
         Statements.tokensToReseal(except: "a", after: 1), Statements.resealTokens([]),
         Statements.claimDelivery(lease: .zero, except: []), Statements.readDeliveredWidgets(of: []),
         Statements.waitingDevices(since: .distantPast), Statements.registeredRoutes(), Statements.tokenKeysInUse(),
+        Statements.knowsMostTokens(like: 1),
         Statements.noteChanges(of: []),
         Statements.timelinesOfWidgets(app: "a", widgets: []),
         Statements.lockFetchers(of: []),
@@ -160,6 +162,35 @@ struct StatementTests {
         Statements.recordWebhookSuccess(appID: 1), Statements.enableWebhook(app: "a"), Statements.failingWebhooks(),
         Statements.relistDevices(app: "a", after: 1, notifiedSince: nil, delay: .zero),
     ]
+
+    /// Functions in extensions for ``Statements`` that return a query.
+    private static func declaredStatements() throws -> [String] {
+        let sources = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Sources/WidgetStore")
+        let files = FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil)
+        var names: [String] = []
+        for case let file as URL in files?.allObjects ?? [] where file.pathExtension == "swift" {
+            let source = try String(contentsOf: file, encoding: .utf8)
+            for part in source.split(separator: "\nextension PostgresStatement where Self == Statements {").dropFirst()
+            {
+                let body = part.prefix(upTo: part.range(of: "\n}")?.lowerBound ?? part.endIndex)
+                for function in body.split(separator: "static func ").dropFirst() {
+                    guard function.prefix(while: { $0 != "{" }).contains("-> PostgresQuery<") else { continue }
+                    names.append(String(function.prefix { $0 != "(" }))
+                }
+            }
+        }
+        return names
+    }
+
+    @Test("Every statement of the store is in this file")
+    func completeness() throws {
+        let file = try String(contentsOfFile: #filePath, encoding: .utf8)
+        let names = try Self.declaredStatements()
+        #expect(names.count > 200)
+        #expect(names.filter { !file.contains(".\($0)(") } == [])
+    }
 
     @Test("Utility statements, which PREPARE does not accept, can be run")
     func utilities() async throws {
