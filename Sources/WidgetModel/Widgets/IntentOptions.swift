@@ -23,27 +23,17 @@ package struct IntentOptions: Hashable, Sendable {
     /// Most options of an answer.
     package static let maximumItems = 20_000
 
-    /// `{"sections": [{"options": [{"value", "display", "subtitle"?}], "title", "indexTitle"}]}`: the form in which
-    /// options are kept and answered.
-    package let encoded: [UInt8]
+    package let sections: [Section]
 
     package init(sections: [Section] = []) {
-        encoded = (["sections": .array(sections.map(\.json))] as JSONValue).encoded
+        self.sections = sections
     }
 
-    package var json: JSONValue { (try? JSONValue.parse(encoded)) ?? .null }
+    /// `{"sections": [{"options": [{"value", "display", "subtitle"?}], "title", "indexTitle"}]}`: the form in which
+    /// options are answered.
+    package var json: JSONValue { ["sections": .array(sections.map(\.json))] }
 
-    package var sections: [Section] {
-        (json["sections"]?.arrayValue ?? []).map { section in
-            Section(
-                title: section["title"]?.stringValue, indexTitle: section["indexTitle"]?.stringValue,
-                items: (section["options"]?.arrayValue ?? []).map { option in
-                    Item(
-                        value: option["value"] ?? .null, display: option["display"]?.stringValue ?? "",
-                        subtitle: option["subtitle"]?.stringValue)
-                })
-        }
-    }
+    package var encoded: [UInt8] { json.encoded }
 }
 
 extension IntentOptions.Section {
