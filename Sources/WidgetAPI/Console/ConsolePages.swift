@@ -332,7 +332,7 @@ extension ConsoleVisit {
         // A removed widget has none.
         let polled = try await run("getTimeline") { try await $0.timeline(of: id, for: $1) }
         let timeline: TimelineDetail? = if case .timeline(let detail) = polled { detail } else { nil }
-        let document = timeline.flatMap { try? JSONValue.parse($0.encoded()) }
+        let document = try? timeline?.json()
         var view: [String: Any] = [
             "widget": widget.json, "explanation": explained.json,
             "configuration": widget.json["configuration"].map(\.pretty) ?? "",

@@ -147,22 +147,44 @@ extension ExplainedStack {
 }
 
 extension TimelineDetail {
-    /// JSON of the timeline for the API and the commands. Stored JSON is spliced in unchanged.
+    /// JSON of the timeline for the API. Stored JSON is spliced in unchanged.
     ///
     /// - Parameter time: time of the current entry; that of the reading if nil.
     package func encoded(at time: Timestamp? = nil) -> [UInt8] {
         let entry = currentEntry(at: time)
-        let object: JSONObject = [
+        return JSONValue.object(members(entry)).encoded.splicing([
+            ("configuration", ArraySlice(timeline.configuration.canonical.utf8)),
+            ("shown", ArraySlice(shown(entry))), ("currentEntry", entry), ("content", content.map { ArraySlice($0) }),
+        ])
+    }
+
+    /// The same document as a tree, for the commands and the console. Only stored JSON is parsed.
+    package func json(at time: Timestamp? = nil) throws(JSONError) -> JSONValue {
+        let entry = currentEntry(at: time)
+        let current = try JSONValue.parsed(entry)
+        let shown: JSONValue
+        if let fallback {
+            shown = try fallback.json()
+        } else {
+            shown = ["state": "timeline", "entry": current]
+        }
+        var object = members(entry)
+        object["configuration"] = timeline.configuration.value
+        object["shown"] = shown
+        object["currentEntry"] = current
+        object["content"] = try JSONValue.parsed(content.map { ArraySlice($0) })
+        return .object(object)
+    }
+
+    /// The members that are not stored as JSON.
+    private func members(_ entry: ArraySlice<UInt8>?) -> JSONObject {
+        [
             "timeline": .string(id.description), "app": .string(app), "kind": .string(kind),
             "family": .text(timeline.family?.name), "locale": .text(timeline.locale),
             "timeZone": .text(timeline.timeZone), "user": .text(timeline.user), "state": stateJSON,
             "url": .text(url(of: entry)), "revision": .count(revision), "storedAt": .text(storedAt?.rfc3339),
             "age": .seconds(age),
         ]
-        return JSONValue.object(object).encoded.splicing([
-            ("configuration", ArraySlice(timeline.configuration.canonical.utf8)),
-            ("shown", ArraySlice(shown(entry))), ("currentEntry", entry), ("content", content.map { ArraySlice($0) }),
-        ])
     }
 
     /// Link of the entry that is shown now.
@@ -217,6 +239,27 @@ extension FallbackContent {
             (["state": "placeholder", "source": fetchedAt == nil ? "manifest" : "provider"] as JSONValue).encoded
                 .splicing([("entry", ArraySlice([UInt8]().splicing([("content", ArraySlice(content.utf8))])))])
         }
+    }
+
+    /// The same content as a tree.
+    fileprivate func json() throws(JSONError) -> JSONValue {
+        switch self {
+        case .snapshot(let entry, let storedAt):
+            return ["state": "snapshot", "storedAt": .time(storedAt), "entry": try JSONValue.parse(entry)]
+        case .placeholder(let content, let fetchedAt):
+            return [
+                "state": "placeholder", "source": fetchedAt == nil ? "manifest" : "provider",
+                "entry": ["content": try JSONValue.parse(content)],
+            ]
+        }
+    }
+}
+
+extension JSONValue {
+    /// Stored JSON as a tree; null for nil.
+    fileprivate static func parsed(_ stored: ArraySlice<UInt8>?) throws(JSONError) -> JSONValue {
+        guard let stored else { return .null }
+        return try parse(Array(stored))
     }
 }
 

@@ -49,7 +49,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let detail = try await detail(in: store)
             do throws(JSONError) {
-                Terminal.print(try JSONValue.parse(detail.encoded(at: at)))
+                Terminal.print(try detail.json(at: at))
             } catch {
                 throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
             }
