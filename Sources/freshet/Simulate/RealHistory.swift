@@ -24,13 +24,14 @@ func readEvents(
     var events: [TimedEvent] = []
     var history = RealHistory(span)
     func complain(_ message: String) { Terminal.complain(message) }
-    func take(_ line: [UInt8]) throws(ModelError) {
-        guard let document = try? JSONValue.parse(line), let data = document["data"],
-            let type = document["type"]?.stringValue,
+    func take(_ bytes: [UInt8]) throws(ModelError) {
+        let line = try EventLines.Line(bytes)
+        guard let type = line.type,
             [TimelineUpdatedEvent.type, TimelineDecidedEvent.type, EncodedEvent.timelineRemoved].contains(type),
-            let time = document["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
+            let time = line.attributes["time"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) }),
+            let data = line.data.flatMap({ try? JSONValue.parse(bytes, in: $0) })
         else {
-            let event = try lines.event(line)
+            let event = try lines.outgoingEvent(line)
             return events.append((event.time, event.event))
         }
         if type == TimelineDecidedEvent.type {

@@ -18,9 +18,23 @@ struct EventLines: Sendable {
     var targets: KindDirectory?
     let now: @Sendable () -> Timestamp
 
-    func event(_ line: [UInt8]) throws(ModelError) -> OutgoingEvent {
-        let (attributes, object) = try Self.attributes(line)
-        guard let name = attributes["type"]?.stringValue else {
+    /// A line whose object was read, with the attributes that it may leave out or that the decoder does not read.
+    struct Line {
+        let bytes: [UInt8]
+        let attributes: JSONObject
+        /// Place of the object.
+        let object: Range<Int>
+        /// Place of the event's data; nil without it.
+        let data: Range<Int>?
+
+        var type: String? { attributes["type"]?.stringValue }
+    }
+
+    func event(_ bytes: [UInt8]) throws(ModelError) -> OutgoingEvent { try outgoingEvent(Line(bytes)) }
+
+    func outgoingEvent(_ line: Line) throws(ModelError) -> OutgoingEvent {
+        let attributes = line.attributes
+        guard let name = line.type else {
             throw ModelError(
                 message: "expected the type of an event, such as freshet.push.received.v1", pointer: "/type")
         }
@@ -30,11 +44,11 @@ struct EventLines: Sendable {
             throw ModelError(message: "unknown event type \(Text.quoted(name))\(hint)", pointer: "/type")
         }
         // The short form lacks attributes that have defaults.
-        let event = JSONWriter.object(capacity: line.count + 256) { event in
+        let event = JSONWriter.object(capacity: line.bytes.count + 256) { event in
             if attributes["specversion"] == nil { event.append("specversion", "1.0") }
             if attributes["id"] == nil { event.append("id", String.randomID()) }
             if attributes["source"] == nil { event.append("source", Self.source) }
-            event.appendMembers(of: line[object])
+            event.appendMembers(of: line.bytes[line.object])
         }
         let decoded = try decode(event, type)
         // Ingest ignores a wrong time of a push; whoever writes one here wants to know.
@@ -52,13 +66,24 @@ struct EventLines: Sendable {
             time: decoded.time ?? now(), key: attributes["key"]?.stringValue, traceparent: decoded.traceparent)
     }
 
-    /// Returns the attributes that a line may leave out or that the decoder does not read, and the place of the object in
-    /// the line.
-    private static func attributes(_ line: [UInt8]) throws(ModelError) -> (JSONObject, object: Range<Int>) {
-        var reader = JSONReader(line)
+    static let source = "/freshet/publish"
+
+    private func decode(_ bytes: [UInt8], _ type: EventType) throws(ModelError) -> DecodedEvent {
+        do throws(EventError) {
+            return try decoder.decode(structured: bytes, in: 0..<bytes.count, topics: [type.topic])
+        } catch {
+            throw ModelError(error)
+        }
+    }
+}
+
+extension EventLines.Line {
+    init(_ bytes: [UInt8]) throws(ModelError) {
+        var reader = JSONReader(bytes)
         var attributes = JSONObject()
         var kind = JSONKind.null
         var object = 0..<0
+        var data: Range<Int>?
         do throws(JSONError) {
             kind = try reader.peek()
             let start = reader.position
@@ -68,6 +93,7 @@ struct EventLines: Sendable {
                     switch key {
                     case "type", "time", "key", "specversion", "id", "source":
                         attributes[reader.text(of: key)] = try reader.value()
+                    case "data": data = try reader.skip()
                     default: try reader.skip()
                     }
                 }
@@ -80,17 +106,7 @@ struct EventLines: Sendable {
             throw ModelError(message: "not JSON: \(error)")
         }
         guard kind == .object else { throw ModelError(message: "expected an object, found \(kind.name)") }
-        return (attributes, object)
-    }
-
-    static let source = "/freshet/publish"
-
-    private func decode(_ bytes: [UInt8], _ type: EventType) throws(ModelError) -> DecodedEvent {
-        do throws(EventError) {
-            return try decoder.decode(structured: bytes, in: 0..<bytes.count, topics: [type.topic])
-        } catch {
-            throw ModelError(error)
-        }
+        self.init(bytes: bytes, attributes: attributes, object: object, data: data)
     }
 }
 
