@@ -3,8 +3,8 @@
 
 import PackageDescription
 
-/// Settings of every Swift target: language mode 6 (from the tools version), the upcoming features that make imports and
-/// existentials explicit, and no warning left standing.
+/// Settings of every Swift target: language mode 6 (from the tools version), the upcoming features that make imports
+/// and existentials explicit, and no warning left standing.
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),

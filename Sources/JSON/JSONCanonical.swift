@@ -11,8 +11,9 @@ extension JSONReader {
 
     /// Appends the RFC 8785 form of the values that a closure reads or skips.
     ///
-    /// Bytes that are canonical already are copied as they stand, as many at a time as possible. Such a run ends at white
-    /// space, at a number or a string that has another canonical form, and behind an object whose members need sorting.
+    /// Bytes that are canonical already are copied as they stand, as many at a time as possible. Such a run ends at
+    /// white space, at a number or a string that has another canonical form, and behind an object whose members need
+    /// sorting.
     package mutating func canonicalize<Value>(
         into out: inout [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Value
     ) throws(JSONError) -> Value {
@@ -107,7 +108,8 @@ extension JSONReader {
 }
 
 extension [UInt8] {
-    /// Whether the bytes, which are canonical JSON, have a string or key with U+0000. PostgreSQL's `jsonb` cannot store it.
+    /// Whether the bytes, which are canonical JSON, have a string or key with U+0000. PostgreSQL's `jsonb` cannot store
+    /// it.
     package var hasEscapedNull: Bool {
         guard var index = firstIndex(of: UInt8(ascii: "\\")) else { return false }
         while index < endIndex {

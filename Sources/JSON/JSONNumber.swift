@@ -116,8 +116,8 @@ extension JSONReader {
 
     /// The double nearest to a number that has been read.
     package mutating func value(of number: Range<Int>) -> Double {
-        // A number of at most 15 digits is an exact double, and so is a power of ten up to 10^22. Their quotient is then
-        // rounded once, to the nearest double.
+        // A number of at most 15 digits is an exact double, and so is a power of ten up to 10^22. Their quotient is
+        // then rounded once, to the nearest double.
         var index = number.lowerBound
         let isNegative = byte(index) == UInt8(ascii: "-")
         if isNegative { index &+= 1 }
@@ -145,8 +145,9 @@ extension JSONReader {
         1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     ]
 
-    /// Returns true for a number that is certain to be canonical as it stands: a decimal with at most 15 digits, which a
-    /// double preserves, without an exponent and redundant zeros. Other numbers may be canonical, too; they are converted.
+    /// Returns true for a number that is certain to be canonical as it stands: a decimal with at most 15 digits, which
+    /// a double preserves, without an exponent and redundant zeros. Other numbers may be canonical, too; they are
+    /// converted.
     mutating func isCanonical(_ number: Range<Int>) -> Bool {
         var first = number.lowerBound
         if byte(first) == UInt8(ascii: "-") { first &+= 1 }

@@ -111,8 +111,8 @@ extension JSONReader {
             let ones: UInt64 = 0x0101_0101_0101_0101
             let quotes = word ^ (ones &* 0x22)
             let backslashes = word ^ (ones &* 0x5C)
-            // Sets the high bit of each special byte; that of 0x7F by a carry. Only the lowest set bit counts, since those
-            // above it may be false.
+            // Sets the high bit of each special byte; that of 0x7F by a carry. Only the lowest set bit counts, since
+            // those above it may be false.
             let special =
                 (word | (word &+ ones) | (word &- ones &* 0x20) | ((quotes &- ones) & ~quotes)
                     | ((backslashes &- ones) & ~backslashes)) & (ones &* 0x80)

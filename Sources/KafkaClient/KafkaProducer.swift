@@ -69,8 +69,8 @@ package final class KafkaProducer: Sendable {
     package func send(_ messages: [KafkaMessage]) async -> [Result<KafkaDelivery, KafkaError>] {
         guard !messages.isEmpty else { return [] }
         let batch = SendBatch(messages)
-        // A new client follows one that failed for good, once that has answered all its messages and the back-off is over.
-        // Until then the old one answers with its error.
+        // A new client follows one that failed for good, once that has answered all its messages and the back-off is
+        // over. Until then the old one answers with its error.
         let mailbox = state.withLock { state in
             guard !state.isStopped, state.loop.mailbox.fatalError != nil, state.loop.completion.isDone,
                 state.renewal.isDue(now: .now)

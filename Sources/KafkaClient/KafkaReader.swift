@@ -65,8 +65,8 @@ package struct KafkaReader: Sendable {
         var (low, high) = (offsets.lowerBound, offsets.upperBound)
         while low < high {
             let middle = low + (high - low) / 2
-            // Offsets without a message are markers of transactions, or compacted: the next message decides, also for one
-            // without a usable timestamp.
+            // Offsets without a message are markers of transactions, or compacted: the next message decides, also for
+            // one without a usable timestamp.
             let next = try await firstTime(of: partition, in: middle..<offsets.upperBound)
             if let next, next < time { low = middle + 1 } else { high = middle }
         }

@@ -30,8 +30,8 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
         Int(next().multipliedFullWidth(by: UInt64(bound)).high)
     }
 
-    /// Returns a number from 0 to below 1, of 53 bits: the standard library's algorithm may change, and a seed must give
-    /// the same stream always.
+    /// Returns a number from 0 to below 1, of 53 bits: the standard library's algorithm may change, and a seed must
+    /// give the same stream always.
     @inlinable
     package mutating func unit() -> Double { Double(next() >> 11) * 0x1p-53 }
 

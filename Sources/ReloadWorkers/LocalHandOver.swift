@@ -39,8 +39,8 @@ package final class LocalHandOver: HandOverReceiving {
             requestsPerProvider: configuration.providerConcurrency, inFlight: held)
         let providers = Dictionary(grouping: kinds) { ProviderKey($0) }
             .filter { context.protection.isAvailable($0.key, at: context.clock.elapsed) }
-        // Timelines for the free slots of each provider. Providers share the process's free slots, as in a claim, so that
-        // no timeline waits in this process for a slot while another process has one.
+        // Timelines for the free slots of each provider. Providers share the process's free slots, as in a claim, so
+        // that no timeline waits in this process for a slot while another process has one.
         var free = configuration.concurrency - all.all
         let even = max(1, free / max(1, providers.count))
         var shares: [HandOver.Share] = []

@@ -154,8 +154,8 @@ package struct WorkerService: Service {
 
     /// The claim loop and the pipeline's work.
     private func reload() async throws {
-        // Tasks of a group run at no lower priority than the task that waits for them. Patient work therefore has a task
-        // of its own, which is awaited only at the end.
+        // Tasks of a group run at no lower priority than the task that waits for them. Patient work therefore has a
+        // task of its own, which is awaited only at the end.
         let patient = Task(priority: .utility) { await run(pipeline.patientWorks) }
         let result: Result<Void, any Error>
         do {

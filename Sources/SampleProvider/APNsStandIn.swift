@@ -159,8 +159,8 @@ package final class APNsStandIn: Sendable {
         state.withLock { $0.fault = fault }
     }
 
-    /// Resets the streams of pushes without an error after their answers, from now on, as servers do that answer without
-    /// reading the rest of a request (RFC 9113, 8.1).
+    /// Resets the streams of pushes without an error after their answers, from now on, as servers do that answer
+    /// without reading the rest of a request (RFC 9113, 8.1).
     package func resetAnswered() {
         state.withLock { $0.resetsAnswered = true }
     }

@@ -351,7 +351,8 @@ extension SampleProvider {
 
 /// A number for each content that grows with every fetch, in a fixed amount of memory for any number of contents.
 ///
-/// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always shows.
+/// Contents that share a counter make each other's numbers skip; they never make one repeat, so that a fetch always
+/// shows.
 struct RevisionCounters {
     private var counters: [UInt32]
 

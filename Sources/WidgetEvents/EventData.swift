@@ -8,8 +8,8 @@ internal import WidgetModel
 /// Variables for required members have placeholder values, which are never returned: `members` throws if a member is
 /// missing.
 extension JSONReader {
-    /// All errors of data that ``event(of:_:)`` refuses: at most one for each member in the order of the data, then those
-    /// of missing members. Bytes behind the data are an error if there is no other.
+    /// All errors of data that ``event(of:_:)`` refuses: at most one for each member in the order of the data, then
+    /// those of missing members. Bytes behind the data are an error if there is no other.
     mutating func problems(of type: EventType) -> [JSONError] {
         var problems: [JSONError]? = []
         do throws(JSONError) {

@@ -257,7 +257,8 @@ extension EventDecoder {
     /// Longest searched prefix of a message.
     private static let searchedBytes = 65_536
 
-    /// The app of a broken event, for its dead letter: the `app` member of the message's object or of its `data`, if it comes before the error.
+    /// The app of a broken event, for its dead letter: the `app` member of the message's object or of its `data`, if it
+    /// comes before the error.
     package static func app(in bytes: [UInt8], value: Range<Int>) -> String? {
         let searched = value.lowerBound..<min(value.upperBound, value.lowerBound + searchedBytes)
         var reader = JSONReader(bytes, in: searched, checksNumbers: false)

@@ -44,8 +44,8 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
 }
 
 extension EncodedEvent {
-    /// Type of the event of a removed timeline: a tombstone, so that compaction removes the timeline. The headers have the
-    /// event's attributes.
+    /// Type of the event of a removed timeline: a tombstone, so that compaction removes the timeline. The headers have
+    /// the event's attributes.
     package static let timelineRemoved = "freshet.timeline.removed.v1"
     /// Type of the event of a stack's new schedule, or of its end: a tombstone.
     package static let stackScheduled = "freshet.stack.scheduled.v1"

@@ -123,7 +123,7 @@ struct FetchTests {
             try await delivery.change()
             try await delivery.deliver()
             let second = try await revision(delivery)
-            // The first change is 1800 s old and the newest 1000 s; the device fetched them after 100 s and after 200 s.
+            // The first change is 1800 s old and the newest 1000 s; the device fetched them after 100 s and 200 s.
             try await delivery.store.sql(
                 """
                 UPDATE registration SET stale_since = ARRAY[now() - interval '1800 seconds'],

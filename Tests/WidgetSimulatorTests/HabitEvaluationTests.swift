@@ -8,7 +8,8 @@ import WidgetSimulator
 
 @Suite("Evaluation of habits", .timeLimit(.patience))
 struct HabitEvaluationTests {
-    /// `habits` in `Benchmarks/` compares the calibration with more people; with few, close results would depend on chance.
+    /// `habits` in `Benchmarks/` compares the calibration with more people; with few, close results would depend on
+    /// chance.
     @Test(
         "F: the model predicts times better than simple predictors for all populations, with calibrated probabilities")
     func wins() throws {

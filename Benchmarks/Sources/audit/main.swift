@@ -7,9 +7,9 @@ import PostgresClient
 import WidgetModel
 import WidgetStore
 
-// `audit`: what a pass of the audit over overdue timelines of a paused app costs, for few and for many timelines. Prints a
-// line a number: its name, and the buffers that statements touch and rows that scans discard, for 1,000 timelines. The cost
-// is linear if the lines are alike.
+// `audit`: what a pass of the audit over overdue timelines of a paused app costs, for few and for many timelines.
+// Prints a line a number: its name, and the buffers that statements touch and rows that scans discard, for 1,000
+// timelines. The cost is linear if the lines are alike.
 //
 // Needs an empty database, named by FRESHET_POSTGRES_URL; `Benchmarks/check` runs it.
 

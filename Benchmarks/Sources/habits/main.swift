@@ -6,8 +6,9 @@ import WidgetModel
 import WidgetSimulator
 
 // `habits`: compares the prediction of habits with simple ones, on synthetic people. Precision is the part of the views
-// whose widget was on top. The error is the mean distance of a stated probability of at least 5% and the part of the half
-// hours with a view: first on days of one weekday, then over all days, where errors of different weekdays cancel out.
+// whose widget was on top. The error is the mean distance of a stated probability of at least 5% and the part of the
+// half hours with a view: first on days of one weekday, then over all days, where errors of different weekdays cancel
+// out.
 
 let usage = "usage: habits [--people NUMBER-IN-EACH-POPULATION] [--seed NUMBER] [--json]\n"
 var (people, seed, printsJSON) = (100, UInt64(1), false)

@@ -108,8 +108,8 @@ extension Settings {
         return configuration
     }
 
-    /// Server of the sandbox beside a server of production: Apple's with the same port, beside Apple's. A stand-in for the
-    /// one must not leave the other to Apple.
+    /// Server of the sandbox beside a server of production: Apple's with the same port, beside Apple's. A stand-in for
+    /// the one must not leave the other to Apple.
     private static func sandboxURL(beside url: String) -> String {
         guard let parsed = try? ProviderURL(url), parsed.host == "api.push.apple.com" else { return url }
         return "https://api.sandbox.push.apple.com:\(parsed.port)"

@@ -15,7 +15,8 @@ extension ProviderSettings {
     ///
     /// Rules that cannot be read permit nothing; the workers do not start with them.
     ///
-    /// - Parameter resolver: shared by related checks, since it remembers hosts and asks for each at most once at a time.
+    /// - Parameter resolver: shared by related checks, since it remembers hosts and asks for each at most once at a
+    ///   time.
     package func problem(
         of url: ProviderURL, resolver: HostResolver, patience: Duration = .seconds(2)
     ) async -> String? {

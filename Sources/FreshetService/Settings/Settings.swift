@@ -39,11 +39,12 @@ package struct Settings: Sendable {
     /// Description of the environment's variables that ask for a proxy; nil without any. No HTTP client is made then.
     package var proxyProblem: String?
 
-    /// Description of the variables that ask for an HTTP proxy; nil if there are none, or if `NO_PROXY` exempts everything.
+    /// Description of the variables that ask for an HTTP proxy; nil if there are none, or if `NO_PROXY` exempts
+    /// everything.
     ///
     /// Freshet does not use a proxy: it checks the address of each connection to a provider or webhook, which a proxy
-    /// would hide. With such a variable no process and no command makes requests, since they would pass by the proxy that
-    /// the operator demands.
+    /// would hide. With such a variable no process and no command makes requests, since they would pass by the proxy
+    /// that the operator demands.
     package static func proxyProblem(in environment: [String: String]) -> String? {
         let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
         let set = names.filter { environment[$0]?.isEmpty == false }

@@ -66,8 +66,8 @@ package struct KafkaConsumerConfiguration: Sendable {
     package var pauseDelay = Duration.milliseconds(500)
     /// Pause before a batch that could not be read is tried again.
     package var unreadableRetry = Duration.seconds(10)
-    /// Time without a message after which a batch counts as unreadable, if the log goes on behind it and its leader answers.
-    /// librdkafka drops a batch with a broken record without an error.
+    /// Time without a message after which a batch counts as unreadable, if the log goes on behind it and its leader
+    /// answers. librdkafka drops a batch with a broken record without an error.
     package var silenceLimit = Duration.seconds(30)
 
     package init(kafka: KafkaConfiguration, group: String, maximumBatchMessages: Int = 4096) {

@@ -82,7 +82,8 @@ extension KafkaError {
     /// Whether a broker could not be reached: a lost connection, no answer, no address, or no broker at all.
     package var isConnectionLoss: Bool { [-195, -185, -193, -187].contains(code.number) }
 
-    /// Whether a batch in the log is the cause: broken, compressed in an unknown way, or larger than the client accepts.
+    /// Whether a batch in the log is the cause: broken, compressed in an unknown way, or larger than the client
+    /// accepts.
     package var isUnreadableBatch: Bool { [-199, -198, -170, 2, 10].contains(code.number) }
 
     static func shutDown(_ operation: String) -> KafkaError {

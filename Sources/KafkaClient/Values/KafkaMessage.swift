@@ -136,8 +136,8 @@ package enum KafkaOffset: Hashable, Sendable {
     /// Exactly this offset. If the log does not have it, the consumer reports
     /// ``KafkaConsumerEvent/offsetOutOfRange(_:offset:)`` and stays there.
     case at(Int64)
-    /// At an offset behind a message that was read before. If the log has another message in its place, the consumer reports
-    /// ``KafkaConsumerEvent/otherLog(_:offset:)`` and stays there; if it has none there any more, it goes on.
+    /// At an offset behind a message that was read before. If the log has another message in its place, the consumer
+    /// reports ``KafkaConsumerEvent/otherLog(_:offset:)`` and stays there; if it has none there any more, it goes on.
     case behind(KafkaFingerprint, next: Int64)
 }
 
@@ -163,8 +163,8 @@ extension Sequence<TopicPartition> {
     }
 }
 
-/// Offset and hash of a message, by which a log is recognized: a log with another message there is another log, such as that
-/// of a topic that was deleted and made anew.
+/// Offset and hash of a message, by which a log is recognized: a log with another message there is another log, such as
+/// that of a topic that was deleted and made anew.
 package struct KafkaFingerprint: Hashable, Sendable {
     package let offset: Int64
     package let hash: Int64

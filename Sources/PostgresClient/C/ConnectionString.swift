@@ -40,8 +40,8 @@ struct ConnectionString {
         return hosts.count { $0 == "," } + 1
     }
 
-    /// File with the system's authorities, for a verified server without any named authorities; nil otherwise. A file of
-    /// the user, an environment variable and a service have precedence, as libpq documents.
+    /// File with the system's authorities, for a verified server without any named authorities; nil otherwise. A file
+    /// of the user, an environment variable and a service have precedence, as libpq documents.
     func systemCertificates(among bundles: [String]) -> String? {
         func variable(_ name: String) -> String? {
             unsafe getenv(name).map { unsafe String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }

@@ -263,8 +263,8 @@ struct LibpqResult: ~Copyable {
             kind, message, sqlState: field("C"), detail: field("D"), hint: field("H"), constraint: field("n"))
     }
 
-    /// A part of an error or notice, by the letter of PostgreSQL's protocol: V severity, C SQLSTATE, M message, D detail,
-    /// H hint, n constraint. libpq's own names are character macros, which Swift does not import.
+    /// A part of an error or notice, by the letter of PostgreSQL's protocol: V severity, C SQLSTATE, M message, D
+    /// detail, H hint, n constraint. libpq's own names are character macros, which Swift does not import.
     static func field(_ code: Unicode.Scalar, of result: OpaquePointer?) -> String? {
         unsafe PQresultErrorField(result, Int32(code.value)).map { unsafe String(cString: $0) }
     }

@@ -649,8 +649,8 @@ extension ConnectionDriver {
 /// A pooler in transaction mode gives each transaction any of its server connections. Settings and prepared statements
 /// would then be those of other clients.
 extension ConnectionDriver {
-    /// Servers that were reached through a pooler in session mode, by connection string. They are not checked again: the
-    /// second connection of a check might be one more than the pooler grants.
+    /// Servers that were reached through a pooler in session mode, by connection string. They are not checked again:
+    /// the second connection of a check might be one more than the pooler grants.
     private static let checked = Locked<Set<String>>([])
 
     /// Most comparisons. A pooler that uses its server connections in turn may give the same one again by chance.

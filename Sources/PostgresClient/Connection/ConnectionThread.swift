@@ -51,10 +51,11 @@ final class ConnectionThread: Sendable {
         self.wakeUp = try WakeUp()
     }
 
-    /// Starts the thread, which connects first, and calls back on it: `opened` at most once, then `closed` exactly once.
+    /// Starts the thread, which connects first, and calls back on it: `opened` at most once, then `closed` exactly
+    /// once.
     ///
-    /// - Parameter closed: called when the connection is gone, or could not be made, and the thread ends; without an error
-    ///   if ``stop()`` asked for it.
+    /// - Parameter closed: called when the connection is gone, or could not be made, and the thread ends; without an
+    ///   error if ``stop()`` asked for it.
     func start(
         configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [],
         opened: @escaping @Sendable () -> Void = {},

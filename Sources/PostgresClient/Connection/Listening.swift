@@ -5,8 +5,8 @@ package import Logging
 extension PostgresConfiguration {
     /// LISTENs on a connection of its own until the task is cancelled, and reconnects with back-off.
     ///
-    /// - Parameter notified: called on the connection's thread, which it must not block. Nil after a connection was made,
-    ///   the first one included: earlier notifications may be missing.
+    /// - Parameter notified: called on the connection's thread, which it must not block. Nil after a connection was
+    ///   made, the first one included: earlier notifications may be missing.
     /// - Throws: A ``PostgresError`` that is not transient, such as a wrong password.
     package func listen(
         to channels: [String], logger: Logger,

@@ -6,8 +6,8 @@ package struct PostgresConfiguration: Sendable {
     ///
     /// Defaults are added for `application_name`, `connect_timeout`, and keep-alives that detect a dead peer within a
     /// minute. With several hosts, the default of `target_session_attrs` is `read-write`, so that the pool uses the
-    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off. With
-    /// `sslmode=verify-full` and no `sslrootcert`, the authorities are those of the system.
+    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off.
+    /// With `sslmode=verify-full` and no `sslrootcert`, the authorities are those of the system.
     package var connectionString: String
     /// Most connections of the pool.
     package var maximumConnections = 8
@@ -25,8 +25,8 @@ package struct PostgresConfiguration: Sendable {
     package var cancelTimeout = Duration.seconds(5)
     /// Shown in `pg_stat_activity`.
     package var applicationName = "freshet"
-    /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has no
-    /// setting for them.
+    /// Files that may hold the system's authorities for certificates; the first one that exists is used. libpq 15 has
+    /// no setting for them.
     package var certificateBundles = ConnectionString.systemBundles
     /// Longest wait between attempts to connect while the server is gone.
     package var maximumBackoff = Duration.seconds(2)

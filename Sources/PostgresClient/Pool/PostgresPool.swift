@@ -408,8 +408,8 @@ struct PoolState {
         waiters.firstIndex { $0.id == id }.map { waiters.remove(at: $0) }
     }
 
-    /// Takes places for new connections, one for each waiter that may have one, or one in all while attempts fail. Returns
-    /// their number.
+    /// Takes places for new connections, one for each waiter that may have one, or one in all while attempts fail.
+    /// Returns their number.
     mutating func takePlaces() -> Int {
         guard !isShutDown else { return 0 }
         let background = waiters.count { $0.isInBackground }

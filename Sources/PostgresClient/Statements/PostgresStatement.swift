@@ -136,8 +136,8 @@ package struct InputColumns<Element: Sendable>: Sendable {
         return "unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY AS \(alias) (\(names), ord)"
     }
 
-    /// Set-returning expression like ``rows(_:first:)`` of one column only. With ``element(_:at:first:)`` for the others,
-    /// PostgreSQL copies no row from node to node.
+    /// Set-returning expression like ``rows(_:first:)`` of one column only. With ``element(_:at:first:)`` for the
+    /// others, PostgreSQL copies no row from node to node.
     package func rows(_ alias: String, only name: String, first: Int = 1) -> String {
         "unnest(\(array(of: name, first: first))) WITH ORDINALITY AS \(alias) (\(name), ord)"
     }

@@ -87,8 +87,8 @@ struct BatchApplier: Sendable {
 
     /// Applies a plain batch in one round trip, COMMIT included.
     ///
-    /// - Parameter asUsers: whether to use the statement for marks of users only, which fails if one of them has too many
-    ///   widgets.
+    /// - Parameter asUsers: whether to use the statement for marks of users only, which fails if one of them has too
+    ///   many widgets.
     private func applyAtOnce(
         _ fold: BatchFold, behind first: PostgresPipeline, _ outcomes: [EventOutcome], _ handOver: HandOver?,
         asUsers: Bool
@@ -277,8 +277,8 @@ struct BatchApplier: Sendable {
 
     // MARK: Widgets
 
-    /// Locks and reads the widgets of the batch, and applies its events to widgets and people in log order: a turn counts
-    /// for what the widget shows then, and a widget that is removed, or given to another user, leaves its stack.
+    /// Locks and reads the widgets of the batch, and applies its events to widgets and people in log order: a turn
+    /// counts for what the widget shows then, and a widget that is removed, or given to another user, leaves its stack.
     ///
     /// - Returns: the widgets; nil without any.
     private func applyChanges(

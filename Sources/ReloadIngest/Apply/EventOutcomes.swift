@@ -64,8 +64,8 @@ extension EventOutcome {
     }
 }
 
-/// Decisions at the time of a request: merged with a pending reload, deferred, or refused. Workers decide requests that are
-/// due at once.
+/// Decisions at the time of a request: merged with a pending reload, deferred, or refused. Workers decide requests that
+/// are due at once.
 extension TimelineDecidedEvent {
     /// Nil if the request is due at once, or the row was written for a view or a placement.
     init?(marked: MarkedTimeline, directory: KindDirectory) {

@@ -66,9 +66,9 @@ final class BatchRun {
             (count, advances) = (items.count, [])
             do {
                 if !isWithoutRepeats {
-                    // Leaves out events that were already applied from another place in the log. A repeated event follows
-                    // the first one in its partition, so the transaction that applied the first one has committed before
-                    // a transaction with these positions can commit.
+                    // Leaves out events that were already applied from another place in the log. A repeated event
+                    // follows the first one in its partition, so the transaction that applied the first one has
+                    // committed before a transaction with these positions can commit.
                     let events = batch.repeatable(items)
                     if !events.isEmpty {
                         batch.leaveOut(try await service.pool.query(.findRepeatedEvents(events)), of: events)

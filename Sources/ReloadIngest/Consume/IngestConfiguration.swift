@@ -21,8 +21,8 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// Least number of events in a batch of a backlog that two transactions apply, and that pauses claims.
     package var leastDivided = 1_024
     /// Least time between the starts of two batches, unless ingest is behind. A transaction, its requests and their
-    /// stores cost little more for several events than for one, so the events of a busy topic share them. An event after
-    /// a quiet time does not wait.
+    /// stores cost little more for several events than for one, so the events of a busy topic share them. An event
+    /// after a quiet time does not wait.
     package var spacing: Duration = .milliseconds(4)
     /// The same while this process's workers hold many timelines, so that processor time is scarce.
     package var busySpacing: Duration = .milliseconds(16)

@@ -57,7 +57,8 @@ final class IngestSession {
             status.record(error)
             if error.isConnectionLoss { service.membership.doubtBrokers() }
             if error.code == .unknownTopicOrPartition, service.membership.doubtBrokers() {
-                // A topic was deleted, and may exist again with another log. The error may not name it, so all are compared.
+                // A topic was deleted, and may exist again with another log. The error may not name it, so all are
+                // compared.
                 await consumer.assign(positions.starts)
             }
             logger.warning("Kafka consumer", metadata: ["error": "\(error)"])
@@ -160,16 +161,17 @@ final class IngestSession {
         await leaveFenced(positions.fenced(advances, stored: stored))
     }
 
-    /// Moves the positions of partitions that were read to the end of their logs behind markers of transactions and messages
-    /// that were not delivered. Otherwise an idle topic would keep a lag, and retention of a marker would look like a loss.
+    /// Moves the positions of partitions that were read to the end of their logs behind markers of transactions and
+    /// messages that were not delivered. Otherwise an idle topic would keep a lag, and retention of a marker would look
+    /// like a loss.
     private func advance(to ends: [TopicPartition: Int64]) async throws {
         let ends = ends.filter { end in positions.positions[end.key].map { ($0.next ?? 0) < end.value } ?? false }
         status.clearObstacles(of: ends.keys)
         _ = try await moveStored(ends)
     }
 
-    /// Moves the stored positions of the partitions that belong to this process, by compare-and-set. Leaves those that another
-    /// process has moved.
+    /// Moves the stored positions of the partitions that belong to this process, by compare-and-set. Leaves those that
+    /// another process has moved.
     ///
     /// - Returns: false if none of the partitions belongs to this process any more.
     func moveStored(_ targets: [TopicPartition: Int64]) async throws -> Bool {
@@ -196,7 +198,8 @@ final class IngestSession {
                             applied(advances)
                             return true
                         }
-                        // The failed statement moved no position. The next attempt moves those of the remaining partitions.
+                        // The failed statement moved no position. The next attempt moves those of the remaining
+                        // partitions.
                         await leaveFenced(positions.fenced(advances, stored: stored))
                         continue
                     }
@@ -211,8 +214,8 @@ final class IngestSession {
 
     // MARK: Gaps
 
-    /// Handles a partition whose next offset is not in the log, or whose log is another one, according to the configured
-    /// policy.
+    /// Handles a partition whose next offset is not in the log, or whose log is another one, according to the
+    /// configured policy.
     ///
     /// - Parameter gap: the gap without the bounds of the log.
     /// - Throws: `CancellationError`.
@@ -331,8 +334,8 @@ struct PartitionPositions: Sendable {
         messages.sorted { $0.key < $1.key }.compactMap { advance($0, to: $1.offset + 1, last: $1) }
     }
 
-    /// The compare-and-set that moves each partition to an offset without applying messages, in key order. The last applied
-    /// message stays that of the partition if it is before the offset.
+    /// The compare-and-set that moves each partition to an offset without applying messages, in key order. The last
+    /// applied message stays that of the partition if it is before the offset.
     func advances(to next: [TopicPartition: Int64]) -> [PositionAdvance] {
         next.sorted { $0.key < $1.key }.compactMap { partition, next in
             let last = positions[partition]?.last

@@ -22,8 +22,8 @@ final class IngestRestrictions: Sendable {
     private static let countInterval = Duration.seconds(10)
     /// Interval of counts while no new ones come, and greatest interval.
     private static let quietInterval = Duration.seconds(300)
-    /// Least ratio of the interval to the duration of a count, up to the greatest interval, so that counting many events
-    /// takes a small part of the time.
+    /// Least ratio of the interval to the duration of a count, up to the greatest interval, so that counting many
+    /// events takes a small part of the time.
     private static let countPace = 20
 
     private let pool: PostgresPool

@@ -7,8 +7,8 @@ import WidgetStore
 
 /// Deletes old rows in small chunks, so that tables stay bounded.
 ///
-/// Of all processes, one at a time deletes the rows of a sort, in rounds at an interval: the work does not grow with the
-/// number of processes. A process deletes the rows of one sort after another, over one connection.
+/// Of all processes, one at a time deletes the rows of a sort, in rounds at an interval: the work does not grow with
+/// the number of processes. A process deletes the rows of one sort after another, over one connection.
 package struct RowRetention: Service {
     /// A sort of rows, and how it is deleted.
     package struct Rows: Sendable {

@@ -58,7 +58,8 @@ struct BatchFold: Sendable {
     private var latestViews: [ScopedIdentifier: Timestamp] = [:]
     /// Events that change rows of widgets, people and devices, in log order.
     private(set) var changes: [FoldedChange] = []
-    /// Dynamic defaults that complete the configuration of a new widget. They come from its provider, not from an event.
+    /// Dynamic defaults that complete the configuration of a new widget. They come from its provider, not from an
+    /// event.
     var defaults: (widget: UndecidedWidget, values: WidgetConfiguration)?
     /// Sampled trace contexts of accepted events, in log order.
     private(set) var traces: [(position: EventPosition, traceparent: String)] = []

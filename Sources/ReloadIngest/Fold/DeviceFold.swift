@@ -4,7 +4,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Folds the registrations of a batch into one write for each device. Pure, except for the random nonces of sealed tokens.
+/// Folds the registrations of a batch into one write for each device. Pure, except for the random nonces of sealed
+/// tokens.
 struct DeviceFold {
     /// The last registration of each user and device, with its record.
     private var latest: [ScopedIdentifier: [ScopedIdentifier: (record: Int, write: RegistrationWrite)]] = [:]

@@ -50,8 +50,8 @@ struct LifecycleFold {
     /// Views whose widget has been checked, in log order.
     private(set) var views: [WidgetView] = []
 
-    /// - Parameter now: the database's time, read behind the locks. No change counts as later, since one from a clock that
-    ///   is ahead would precede all correct ones until then; a later stored time counts as none.
+    /// - Parameter now: the database's time, read behind the locks. No change counts as later, since one from a clock
+    ///   that is ahead would precede all correct ones until then; a later stored time counts as none.
     init(stored: [StoredWidget], directory: KindDirectory, now: Timestamp) throws(ApplyFailure) {
         self.directory = directory
         self.now = now
@@ -80,8 +80,8 @@ struct LifecycleFold {
         return widget.family == nil ? "this version does not know the family of widget \(Text.quoted(widget.id))" : nil
     }
 
-    /// Widgets and devices whose rows a batch needs: those that its events change, and the widgets that stacks are turned
-    /// to.
+    /// Widgets and devices whose rows a batch needs: those that its events change, and the widgets that stacks are
+    /// turned to.
     static func needed(_ fold: BatchFold) -> (widgets: [WidgetScope.Name], devices: [WidgetScope.Name]) {
         var widgets: Set<ScopedIdentifier> = []
         var devices: Set<ScopedIdentifier> = []

@@ -19,8 +19,8 @@ struct PersonFold {
 
     private let names: [Int32: String]
     private var people: [ScopedIdentifier: State] = [:]
-    /// The database's time, known before any event is applied; no change counts as later, and a later stored time counts
-    /// as none.
+    /// The database's time, known before any event is applied; no change counts as later, and a later stored time
+    /// counts as none.
     var now = Timestamp.distantFuture
     /// People whose rows were read, if they have any.
     private var known: Set<ScopedIdentifier> = []

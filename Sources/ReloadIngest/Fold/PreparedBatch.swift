@@ -216,9 +216,9 @@ struct RecordDecoder: Sendable {
                 message: "/app: the topic may not carry events of app \(Text.quoted(app))\(more)", pointer: "/app"))
     }
 
-    /// Time of the event: its own time, which cannot be after the message's timestamp, or else the timestamp. An unusable
-    /// timestamp counts as none. The timestamp may come from the same wrong clock, so that the time is limited again by
-    /// the database's clock when the event is applied.
+    /// Time of the event: its own time, which cannot be after the message's timestamp, or else the timestamp. An
+    /// unusable timestamp counts as none. The timestamp may come from the same wrong clock, so that the time is limited
+    /// again by the database's clock when the event is applied.
     private func time(of decoded: DecodedEvent, _ record: KafkaBatch.Record) -> Timestamp? {
         guard let sent = Timestamp(milliseconds: record.timestampMilliseconds) else { return decoded.time }
         return decoded.time.map { min($0, sent) } ?? sent

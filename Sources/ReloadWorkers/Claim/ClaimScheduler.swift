@@ -30,8 +30,8 @@ struct ClaimScheduler: Sendable {
     /// - Parameters:
     ///   - due: due timelines by kind and lane.
     ///   - targets: kinds that may be claimed.
-    /// - Returns: requests, at most one for each kind and lane; whether due work stays behind because its provider or the
-    ///   worker is busy; and whether some stays behind because this claim is full.
+    /// - Returns: requests, at most one for each kind and lane; whether due work stays behind because its provider or
+    ///   the worker is busy; and whether some stays behind because this claim is full.
     mutating func plan(
         due: [LaneTimelines], targets: [Int32: ClaimTarget], capacity: ClaimCapacity
     ) -> (requests: [LaneTimelines], isHeldBack: Bool, isFull: Bool) {

@@ -234,8 +234,8 @@ private struct AnswerCache {
         if let old = known.removeValue(forKey: key) { size -= old.size }
     }
 
-    /// The answer, if it is cached or was given after the caller began to wait. Otherwise registers the request as under
-    /// way; the first caller makes it.
+    /// The answer, if it is cached or was given after the caller began to wait. Otherwise registers the request as
+    /// under way; the first caller makes it.
     mutating func find(
         _ key: Key, askedAt began: Duration, at time: Duration
     ) -> (answer: Result<IntentOptions, ProviderFailure>?, isFirst: Bool) {

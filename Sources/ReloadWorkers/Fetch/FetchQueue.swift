@@ -128,8 +128,8 @@ final class FetchQueue: Sendable {
     }
 }
 
-/// Timelines of one request, of any kinds of an app with the same provider URL. From the fetch to the end of their lists
-/// they stay together.
+/// Timelines of one request, of any kinds of an app with the same provider URL. From the fetch to the end of their
+/// lists they stay together.
 struct TimelineBatch: Sendable {
     let app: RegisteredApp
     let provider: ProviderKey

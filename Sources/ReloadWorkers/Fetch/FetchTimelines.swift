@@ -13,7 +13,8 @@ extension WorkerContext {
     /// Requests a batch if the protection admits it, and parts of the batch if it fails for its content or size. Each
     /// job gets an answer or a failure.
     ///
-    /// - Parameter postponed: receives the timelines that are not requested, which leave the batch. Their lists go back.
+    /// - Parameter postponed: receives the timelines that are not requested, which leave the batch. Their lists go
+    ///   back.
     /// - Throws: only `CancellationError`.
     func fetch(_ batch: inout TimelineBatch, postponed: inout [TimelineJob]) async throws {
         // Timelines that waited here for too long were never requested, so another lease begins at once.

@@ -19,8 +19,8 @@ struct Bisection: Sendable {
     struct Failed: Sendable {
         let range: Range<Int>
         let failure: ProviderFailure
-        /// A single timeline that fails while others of its batch were answered. During the search, whether the content may
-        /// have caused the failure.
+        /// A single timeline that fails while others of its batch were answered. During the search, whether the content
+        /// may have caused the failure.
         var isPoison: Bool
     }
 

@@ -36,8 +36,8 @@ package struct ConnectionLimits: Sendable {
 }
 
 extension ConnectionLimits {
-    /// Prepares a new connection of the HTTP client that speaks HTTP/2: interprets the peer's resets of streams, and closes the connection after an error of the
-    /// whole connection, such as too many resets.
+    /// Prepares a new connection of the HTTP client that speaks HTTP/2: interprets the peer's resets of streams, and
+    /// closes the connection after an error of the whole connection, such as too many resets.
     ///
     /// SwiftNIO answers such an error with GOAWAY and leaves the connection open. The HTTP client would send further
     /// requests on it, whose answers can get lost.
@@ -68,15 +68,16 @@ private final class ErrorHandler: ChannelInboundHandler {
 
 /// Changes the frames RST_STREAM of a peer where SwiftNIO would misunderstand them.
 ///
-/// A reset with NO_ERROR of an answered stream is left out. RFC 9113, 8.1 allows it, where a server does not read the rest
-/// of a request. SwiftNIO counts such resets as an attack, and gives the connection up after 200 of them in 30 s, with the
-/// answers to all requests that are under way.
+/// A reset with NO_ERROR of an answered stream is left out. RFC 9113, 8.1 allows it, where a server does not read the
+/// rest of a request. SwiftNIO counts such resets as an attack, and gives the connection up after 200 of them in 30 s,
+/// with the answers to all requests that are under way.
 ///
-/// A reset with CANCEL becomes one with INTERNAL_ERROR. SwiftNIO reports the streams that a GOAWAY leaves out as cancelled.
-/// These have not been processed and are sent again, but a request that the peer itself cancels may have been.
+/// A reset with CANCEL becomes one with INTERNAL_ERROR. SwiftNIO reports the streams that a GOAWAY leaves out as
+/// cancelled. These have not been processed and are sent again, but a request that the peer itself cancels may have
+/// been.
 ///
-/// The filter joins a connection that has received bytes already, maybe the first part of a frame. It passes bytes on as
-/// they are until the answer to a PING, behind which a frame begins.
+/// The filter joins a connection that has received bytes already, maybe the first part of a frame. It passes bytes on
+/// as they are until the answer to a PING, behind which a frame begins.
 struct StreamResetFilter: ByteToMessageDecoder {
     typealias InboundOut = ByteBuffer
 
@@ -120,8 +121,8 @@ struct StreamResetFilter: ByteToMessageDecoder {
     private var latest: [UInt8] = []
 
     private var answered: Set<UInt32> = []
-    /// Whether all bytes so far have the form of HTTP/2 frames. Otherwise the filter passes them on, and the HTTP/2 handler
-    /// reports the error.
+    /// Whether all bytes so far have the form of HTTP/2 frames. Otherwise the filter passes them on, and the HTTP/2
+    /// handler reports the error.
     private var areFrames = true
 
     /// - Parameter ping: content of the PING, which no other frame has by chance.
@@ -202,8 +203,8 @@ extension StreamResetFilter {
 private typealias CurrentTask = Task<Never, Never>
 
 extension HTTPClient {
-    /// Most attempts to send a request. A connection that its peer closes after a number of requests serves at least one
-    /// of those that wait for it.
+    /// Most attempts to send a request. A connection that its peer closes after a number of requests serves at least
+    /// one of those that wait for it.
     private static let unprocessedAttempts = 12
     private static let unprocessedBackoff = Backoff(base: .milliseconds(2), cap: .milliseconds(500))
 
@@ -229,8 +230,8 @@ extension HTTPClient {
         }
     }
 
-    /// Sends a request and reads its answer to the end, so that the connection can be used again. A request that the peer
-    /// has not processed is sent again.
+    /// Sends a request and reads its answer to the end, so that the connection can be used again. A request that the
+    /// peer has not processed is sent again.
     ///
     /// The client's own deadline ends with the answer's head. After it, the exchange fails at the first part of the
     /// body that arrives after `timeout`, or when no part arrives for the read timeout of the client's configuration,

@@ -200,8 +200,8 @@ package protocol ProviderFetching: Sendable {
 extension ProviderClient {
     // MARK: Signatures
 
-    /// Value of `webhook-signature` by Standard Webhooks, which lets receivers verify origin and freshness: HMAC-SHA256 of
-    /// `id.timestamp.body` for each secret, separated by spaces.
+    /// Value of `webhook-signature` by Standard Webhooks, which lets receivers verify origin and freshness: HMAC-SHA256
+    /// of `id.timestamp.body` for each secret, separated by spaces.
     ///
     /// - Parameters:
     ///   - secrets: the app's, the newest first; more than one while a secret is being replaced.
@@ -254,8 +254,8 @@ extension ProviderClient {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// Reads the usual form of dates of HTTP (RFC 9110, section 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`, ignoring the day
-    /// of the week.
+    /// Reads the usual form of dates of HTTP (RFC 9110, section 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`, ignoring the
+    /// day of the week.
     static func date(_ text: String) -> Timestamp? {
         guard let parts = text.wholeMatch(of: /[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9:]{8}) GMT/),
             let month = months.firstIndex(of: String(parts.2))

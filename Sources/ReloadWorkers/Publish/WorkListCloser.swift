@@ -7,8 +7,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Ends lists without further timelines under way: compares published with stored content, then deletes many lists in one
-/// transaction; or gives lists back.
+/// Ends lists without further timelines under way: compares published with stored content, then deletes many lists in
+/// one transaction; or gives lists back.
 final class WorkListCloser: Sendable {
     private static let limit = 1_000
     /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two

@@ -8,8 +8,8 @@ import Synchronization
 import WidgetModel
 import WidgetStore
 
-/// Counts the reloads of each kind: decisions in the metrics, and all of ``KindCounters`` in the database, for figures by
-/// day over all processes. It must stop after the workers, so that their last counts are not lost.
+/// Counts the reloads of each kind: decisions in the metrics, and all of ``KindCounters`` in the database, for figures
+/// by day over all processes. It must stop after the workers, so that their last counts are not lost.
 package final class KindRecorder: Service {
     /// Decisions of workers.
     private static let decisions: [Decision] = [.reloaded, .unchanged, .failed, .deferred, .slept, .released]

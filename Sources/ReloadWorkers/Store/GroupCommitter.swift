@@ -3,8 +3,8 @@
 import PostgresClient
 import Synchronization
 
-/// Runs statements for groups of items, one at a time, with natural batching: while one is under way, further items gather
-/// for the next one.
+/// Runs statements for groups of items, one at a time, with natural batching: while one is under way, further items
+/// gather for the next one.
 ///
 /// A caller that finds none under way runs at once and takes the gathered callers along; the others wait for the caller
 /// that takes them, or until it is their turn. No task is made.

@@ -7,8 +7,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// Writes the rows of timelines at the end of a look: fetched content with the next appointment, or the appointment alone
-/// for what was not fetched or has failed.
+/// Writes the rows of timelines at the end of a look: fetched content with the next appointment, or the appointment
+/// alone for what was not fetched or has failed.
 ///
 /// Timelines of several batches share statements while one is under way.
 struct TimelineWriter: Sendable {
@@ -58,8 +58,8 @@ struct TimelineWriter: Sendable {
     /// Number of callers that wait for a statement that stores.
     var waiting: Int { stores.waiting + patientStores.waiting }
 
-    /// Writes the rows of jobs. If the database refuses the data, it writes halves of them, down to the rows that are at
-    /// fault. Each caller retries by itself until its leases end, so that its pauses delay no other caller.
+    /// Writes the rows of jobs. If the database refuses the data, it writes halves of them, down to the rows that are
+    /// at fault. Each caller retries by itself until its leases end, so that its pauses delay no other caller.
     private func write(
         _ jobs: [TimelineJob], _ committer: GroupCommitter<TimelineJob, WrittenTimeline?>
     ) async throws -> [Written] {
@@ -98,8 +98,8 @@ struct TimelineWriter: Sendable {
         try await reschedule(discarded)
     }
 
-    /// Reads rows again that have changed since the claim, and returns those to store again. The result is discarded if a
-    /// later claim has stored; otherwise change, ledger and times are computed again.
+    /// Reads rows again that have changed since the claim, and returns those to store again. The result is discarded if
+    /// a later claim has stored; otherwise change, ledger and times are computed again.
     ///
     /// A row with this fetch's revision was stored by an earlier attempt with an unknown outcome or a failure for other
     /// rows.
@@ -129,8 +129,8 @@ struct TimelineWriter: Sendable {
 
     /// Computes the columns to store.
     ///
-    /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken from
-    ///   the present ledger, which has what other workers have spent since.
+    /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken
+    ///   from the present ledger, which has what other workers have spent since.
     private func compute(_ job: inout TimelineJob, over row: ClaimedTimeline) {
         guard let answer = job.answer, case .fetch(let rule, let ledger) = job.outcome else { return }
         let rules = job.rules
@@ -232,8 +232,8 @@ struct TimelineWriter: Sendable {
         if let refusal { throw refusal }
     }
 
-    /// Records the failures of a batch, and sets the times of the next attempts. The last good timelines and all requests
-    /// stay.
+    /// Records the failures of a batch, and sets the times of the next attempts. The last good timelines and all
+    /// requests stay.
     func recordFailures(of batch: inout TimelineBatch) async throws {
         let failed = batch.jobs.indices.filter { batch.jobs[$0].failure != nil }
         guard let first = failed.first else { return }

@@ -8,8 +8,8 @@ import WidgetStore
 /// Walks all timelines slowly and appoints those with work and no list. Only a fault of the protocol leaves such
 /// timelines: an alert fires unless the count stays zero.
 ///
-/// One process of the installation walks at a time. A pass reads each timeline once and, if appointments of some are long
-/// past, each list once, so that its cost is linear in both.
+/// One process of the installation walks at a time. A pass reads each timeline once and, if appointments of some are
+/// long past, each list once, so that its cost is linear in both.
 struct AuditWalker {
     /// Lists of one statement.
     private static let lists = 500
@@ -28,8 +28,8 @@ struct AuditWalker {
 
     /// Audits the timelines of a pass, unless another process does or the pass is later.
     ///
-    /// A process that takes over continues where its predecessor stopped. The suspects of the latter are lost, so that the
-    /// next pass follows without a pause.
+    /// A process that takes over continues where its predecessor stopped. The suspects of the latter are lost, so that
+    /// the next pass follows without a pause.
     func pass() async throws {
         let configuration = context.configuration
         let take = Statements.takeAudit(worker: context.worker, lease: configuration.auditLease)

@@ -34,9 +34,11 @@ struct Sweeper {
     /// Result of one chunk of each item: whether there may be more to do at once, and a transient error of a chunk.
     private typealias Turn = (hasMore: Bool, failure: PostgresError?)
 
-    /// Runs one chunk of each sweep with room and of each kind to change. Returns whether there may be more to do at once.
+    /// Runs one chunk of each sweep with room and of each kind to change. Returns whether there may be more to do at
+    /// once.
     ///
-    /// - Throws: `CancellationError`; the error of a chunk if no other chunk made progress; an error that is not transient.
+    /// - Throws: `CancellationError`; the error of a chunk if no other chunk made progress; an error that is not
+    ///   transient.
     func pass() async throws -> Bool {
         let (sweeps, changes) = (try await sweep(), try await changeKinds())
         let hasMore = sweeps.hasMore || changes.hasMore

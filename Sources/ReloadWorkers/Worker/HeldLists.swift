@@ -116,8 +116,8 @@ final class HeldLists: Sendable {
         }
     }
 
-    /// Ends the work on timelines. Returns the lists that close, and timelines that waited for these rows: they are to be
-    /// read and decided again.
+    /// Ends the work on timelines. Returns the lists that close, and timelines that waited for these rows: they are to
+    /// be read and decided again.
     func end(_ jobs: [TimelineJob]) -> (closed: [HeldList], waiting: [TimelineJob]) {
         guard !jobs.isEmpty else { return ([], []) }
         var isAwaited = false
@@ -170,8 +170,8 @@ final class HeldLists: Sendable {
         state.withLock { $0.isAwaited = isAwaited }
     }
 
-    /// Drops the claims with tokens up to this one: their timelines are neither fetched nor stored nor published any more,
-    /// and the lists go back once what is under way has ended. Returns their number.
+    /// Drops the claims with tokens up to this one: their timelines are neither fetched nor stored nor published any
+    /// more, and the lists go back once what is under way has ended. Returns their number.
     func lose(through token: Int64) -> Int {
         state.withLock { state in
             var count = 0

@@ -92,7 +92,8 @@ extension ConsolePage {
 // MARK: - Templates
 
 extension ConsolePage {
-    /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its names.
+    /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its
+    /// names.
     static let templates: [String: [UInt8]] = [
         "dead-letter": PackageResources.dead_letter_mustache,
         "dead-letters": PackageResources.dead_letters_mustache,

@@ -7,8 +7,8 @@ import JSON
 import Logging
 import WidgetModel
 
-/// Authentication, rate limits and authorisation in front of every operation. Attempted changes are written to the audit
-/// log.
+/// Authentication, rate limits and authorisation in front of every operation. Attempted changes are written to the
+/// audit log.
 struct APIGate: Sendable {
     let verifier: TokenVerifier
     let quotas: Quotas

@@ -74,8 +74,8 @@ extension APNsAccounts {
         configuration.http2ConnectionDebugInitializer = { channel in
             ConnectionLimits.prepareHTTP2(channel).flatMap {
                 #if os(Linux)
-                // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while pushes
-                // are written.
+                // Without this option Linux keeps a connection whose other end is gone for about 15 minutes, while
+                // pushes are written.
                 channel.setOption(.tcpOption(tcpUserTimeout), value: timeout)
                 #else
                 channel.eventLoop.makeSucceededVoidFuture()

@@ -5,8 +5,8 @@ import Synchronization
 
 /// The metrics of a process: one line here, and one line where it is counted, as in `metrics.claims.increment()`.
 ///
-/// A process has one registry, which is passed on as a value; a test has its own. `/metrics`, the console and tests read
-/// it. As the factory of swift-metrics it also has the metrics of libraries.
+/// A process has one registry, which is passed on as a value; a test has its own. `/metrics`, the console and tests
+/// read it. As the factory of swift-metrics it also has the metrics of libraries.
 package final class MetricRegistry: Sendable {
     /// The metrics for those who do not count but need names and definitions: tests compare alerts and dashboards with
     /// them.

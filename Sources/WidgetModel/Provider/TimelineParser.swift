@@ -36,8 +36,8 @@ package struct ParsedTimeline: Hashable, Sendable {
     /// policy is left out, since it is not visible. Otherwise a provider that answers `after` an hour from now would
     /// change its timeline each time. An entry without relevance that shows the same as the one before it is left out.
     package let hash: ContentHash
-    /// The same without the date of the first entry, which nobody sees once its time has come. Nil if the first entry has
-    /// relevance, which begins at the date.
+    /// The same without the date of the first entry, which nobody sees once its time has come. Nil if the first entry
+    /// has relevance, which begins at the date.
     var undatedHash: ContentHash?
 }
 
@@ -55,8 +55,8 @@ extension ParsedTimeline {
 
     /// Whether devices show the same from a time on as by the timeline with a stored hash.
     ///
-    /// The first entries of both are shown by then, if their dates are left out. So a provider that dates the first entry
-    /// by the request changes nothing.
+    /// The first entries of both are shown by then, if their dates are left out. So a provider that dates the first
+    /// entry by the request changes nothing.
     package func showsTheSame(as stored: ContentHash?, at time: Timestamp) -> Bool {
         guard let stored else { return false }
         return stored == hash || stored == shownHash(at: time)

@@ -85,7 +85,8 @@ extension ReloadRecord {
         return true
     }
 
-    /// Ends a look through the list of a reload of everyone, which is no appointment. Returns whether there is a new one.
+    /// Ends a look through the list of a reload of everyone, which is no appointment. Returns whether there is a new
+    /// one.
     package mutating func lookThroughSweep(_ kind: KindGenerations, at now: Timestamp) -> Bool {
         defer { lookedGeneration = max(lookedGeneration, kind.current) }
         return hasten(kind, at: now)

@@ -104,8 +104,8 @@ extension ReloadRules {
         return .fetch(rule: spent, ledger: ledger)
     }
 
-    /// The rule and the ledger of a reload that was decided by a rule, for a ledger that others have changed since: what
-    /// the rule spends is taken from that ledger.
+    /// The rule and the ledger of a reload that was decided by a rule, for a ledger that others have changed since:
+    /// what the rule spends is taken from that ledger.
     package func spending(
         _ rule: ReloadRule, from ledger: BudgetLedger, views: ViewStatistics, at time: Timestamp
     ) -> (rule: ReloadRule, ledger: BudgetLedger) {

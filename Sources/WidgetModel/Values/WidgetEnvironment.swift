@@ -182,8 +182,8 @@ extension WidgetEnvironment {
         return (sign == "+" ? 1 : -1) * (hour * 60 + minute)
     }
 
-    /// Zones of the offsets that are no full hours, in minutes. Their clocks do not change, where there is such a zone; those
-    /// of St. John's, Lord Howe and Chatham do, so that half of the year the time is another one.
+    /// Zones of the offsets that are no full hours, in minutes. Their clocks do not change, where there is such a zone;
+    /// those of St. John's, Lord Howe and Chatham do, so that half of the year the time is another one.
     private static let zonesOfMinutes = [
         -570: "Pacific/Marquesas", -210: "America/St_Johns", -150: "America/St_Johns", 210: "Asia/Tehran",
         270: "Asia/Kabul", 330: "Asia/Kolkata", 345: "Asia/Kathmandu", 390: "Asia/Yangon", 525: "Australia/Eucla",

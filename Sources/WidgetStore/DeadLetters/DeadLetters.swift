@@ -189,8 +189,8 @@ package struct DeadLetterLimits: Hashable, Sendable {
     package var haltingApps = 3
     /// Most failed events of one app that wait; more divert it.
     package var quota = Quota(letters: 100_000, bytes: 256 << 20)
-    /// Most waiting events of a diverted app, and of unregistered apps on a topic. More are dropped, or halt the topic if
-    /// it is one app's alone.
+    /// Most waiting events of a diverted app, and of unregistered apps on a topic. More are dropped, or halt the topic
+    /// if it is one app's alone.
     package var waiting = Quota(letters: 500_000, bytes: 2 << 30)
 
     package struct Quota: Hashable, Sendable {

@@ -101,7 +101,8 @@ private let widgetsSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Leases the list that is due for the longest time, with one of its devices in each row; nil for a list without any.
+    /// Leases the list that is due for the longest time, with one of its devices in each row; nil for a list without
+    /// any.
     ///
     /// - Parameter apps: apps whose lists are left out.
     package static func claimDelivery(lease: Duration, except apps: [Int32]) -> PostgresQuery<

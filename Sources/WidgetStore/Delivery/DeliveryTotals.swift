@@ -171,8 +171,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and a chunk of the devices that were unregistered three
-    /// months ago. Changes as many rows as devices are deleted.
+    /// Deletes statistics older than ``DeliveryTotals/keptDays``, and a chunk of the devices that were unregistered
+    /// three months ago. Changes as many rows as devices are deleted.
     package static func deleteOldDelivery(limit: Int) -> PostgresQuery<Void> {
         PostgresQuery(
             """

@@ -324,8 +324,8 @@ extension PostgresStatement where Self == Statements {
         ) { row in try row.value("devices") }
     }
 
-    /// Channels of the registered devices, with their topics, the keys of their tokens and the number of tokens that the
-    /// push service did not know at the last attempt. Reads the whole table.
+    /// Channels of the registered devices, with their topics, the keys of their tokens and the number of tokens that
+    /// the push service did not know at the last attempt. Reads the whole table.
     package static func registeredRoutes() -> PostgresQuery<RegisteredRoute> {
         PostgresQuery(
             """

@@ -251,8 +251,8 @@ private let recordPlaceholdersSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// The kind, neither paused nor retired, whose placeholders have been due for longest; one of an app that has not had
-    /// its turn, if there is any.
+    /// The kind, neither paused nor retired, whose placeholders have been due for longest; one of an app that has not
+    /// had its turn, if there is any.
     ///
     /// - Parameters:
     ///   - excluded: kinds to leave out.

@@ -148,8 +148,8 @@ extension PostgresStatement where Self == Statements {
         ) { row in try StoredPosition(row) }
     }
 
-    /// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there. The log
-    /// is accepted as it is.
+    /// Sets a position by hand. The epoch moves too, so a process that owns the partition notices and seeks there. The
+    /// log is accepted as it is.
     ///
     /// - Parameter nextOffset: `nil` forgets the position: the next owner starts at the earliest message.
     package static func setPosition(topic: String, partition: Int32, nextOffset: Int64?) -> PostgresQuery<Void> {

@@ -17,8 +17,8 @@ func samplePercent(of table: String) -> String {
     """
 }
 
-// SQL that deletes the old rows of a table with `seq`, `app_id` and `recorded_at`. A round walks the table once in the order
-// of `seq`, which is that of `recorded_at`, so that the cost of a chunk does not depend on the size of the table.
+// SQL that deletes the old rows of a table with `seq`, `app_id` and `recorded_at`. A round walks the table once in the
+// order of `seq`, which is that of `recorded_at`, so that the cost of a chunk does not depend on the size of the table.
 
 /// CTE `deleted`: the deleted rows of the chunk of up to `$3` rows behind `$2` that are older than `$1` milliseconds,
 /// or beyond their app's limit (`$4` and `$5`).

@@ -93,7 +93,8 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Locks the change of a kind for one chunk, and answers whether it retires the kind, whether the parameters of its
-    /// configuration were changed, and the last row of the pass so far; no row without one, while it waits, or while another process holds it.
+    /// configuration were changed, and the last row of the pass so far; no row without one, while it waits, or while
+    /// another process holds it.
     ///
     /// The transaction must read the kind's definition after it: a change of the definition holds this lock until its
     /// commit, and restarts the move.
@@ -170,8 +171,8 @@ extension PostgresStatement where Self == Statements {
     }
 
     /// Ends a pass and returns whether the change is over: the pass changed nothing and began after the definition had
-    /// known everywhere, so that no process places widgets by an older one. Otherwise another pass begins: at once if this one
-    /// changed something, else when the definition is known everywhere.
+    /// known everywhere, so that no process places widgets by an older one. Otherwise another pass begins: at once if
+    /// this one changed something, else when the definition is known everywhere.
     ///
     /// - Parameter grace: time for which processes may use the old definition.
     package static func endKindChangePass(kindID: Int32, grace: Duration) -> PostgresQuery<Bool> {

@@ -56,8 +56,8 @@ private let cancelKindSQL = """
     FROM target
     """
 
-/// Cancelled bulk work of a kind: reloads of everyone under way and recorded sweeps, and timelines in the lists of reloads
-/// of everyone.
+/// Cancelled bulk work of a kind: reloads of everyone under way and recorded sweeps, and timelines in the lists of
+/// reloads of everyone.
 package typealias CancelledWork = (sweeps: Int, timelines: Int)
 
 extension WidgetStore {

@@ -77,8 +77,8 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Makes a claim of the lists in a claim's rows, or of those that a mark appended and leased to this process. Nil if
-    /// there are none.
+    /// Makes a claim of the lists in a claim's rows, or of those that a mark appended and leased to this process. Nil
+    /// if there are none.
     ///
     /// - Parameter token: revision of the contents to store; by default the lease.
     package init?(_ rows: [ClaimRow], token: Int64? = nil) {

@@ -37,8 +37,8 @@ func isOfEarlierHistory(_ revision: String) -> String {
 }
 
 extension ClaimedTimeline {
-    /// Whether its content was stored before the database's last failover or restore, and the token was issued after it.
-    /// Other content may have been published since, by history that was lost.
+    /// Whether its content was stored before the database's last failover or restore, and the token was issued after
+    /// it. Other content may have been published since, by history that was lost.
     package func isOfEarlierHistory(than token: Int64) -> Bool { contentRevision >> tokenBits != token >> tokenBits }
 }
 
@@ -115,8 +115,8 @@ extension PostgresStatement where Self == Statements {
     /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,
     /// after a failover or a restore, the sequence of tokens jumps by 2^32, so that revisions published by lost history
     /// are never used again. For each new connection of a process that takes tokens, before the first one. The row lock
-    /// lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection continues
-    /// with an earlier token.
+    /// lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection
+    /// continues with an earlier token.
     package static func checkTokenOrigin() -> PostgresQuery<TokenOrigin> {
         PostgresQuery(checkTokenOriginSQL) { row in
             try TokenOrigin(

@@ -229,8 +229,8 @@ extension PostgresStatement where Self == Statements {
 package typealias ImportedStack = (app: RegisteredApp, user: String, arrangement: StackArrangement, time: Timestamp)
 
 extension WidgetStore {
-    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one, and no time
-    /// is after the database's.
+    /// Writes a chunk of stacks in one transaction. As with events, an older time never overrides a newer one, and no
+    /// time is after the database's.
     ///
     /// - Throws: `PostgresError`; nothing of the chunk is written then.
     package func importStacks(_ stacks: [ImportedStack]) async throws -> ImportCounts {

@@ -195,8 +195,8 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the app's latest 1,000
-    /// letters, without those that wait for the end of a diversion.
+    /// Requests for a widget, its user or its device that became dead letters of the app. Reads only the app's latest
+    /// 1,000 letters, without those that wait for the end of a diversion.
     ///
     /// - Parameter keys: keys of producers' events: ids of the widget, the user and the device.
     package static func refusedRequests(app: String, keys: [String]) -> PostgresQuery<DeadLetterSummary> {

@@ -72,8 +72,8 @@ extension PostgresStatement where Self == Statements {
     /// in them.
     ///
     /// Times from outside are limited to it before they are compared or stored: one that lies ahead would make all
-    /// correct changes until then outdated. A stored time that lies ahead nevertheless, from a server with another clock,
-    /// counts as none.
+    /// correct changes until then outdated. A stored time that lies ahead nevertheless, from a server with another
+    /// clock, counts as none.
     package static func databaseTime() -> PostgresQuery<Timestamp> {
         PostgresQuery("SELECT clock_timestamp() AS now") { row in try row.value("now") }
     }

@@ -3,14 +3,14 @@
 package import PostgresClient
 package import WidgetModel
 
-/// Condition that a kind has fewer lists of reloads of everyone than a limit. They are due from the start, so leased lists
-/// and those that were given back count.
+/// Condition that a kind has fewer lists of reloads of everyone than a limit. They are due from the start, so leased
+/// lists and those that were given back count.
 func hasRoomForWalks(kind: String, limit: String) -> String {
     isBelow(limit, of: "w.kind_id = \(kind) AND w.generation IS NOT NULL")
 }
 
-/// Condition that a kind has fewer ready bulk lists than a limit. Lists that lie ahead do not count: they hold timelines
-/// that have to wait.
+/// Condition that a kind has fewer ready bulk lists than a limit. Lists that lie ahead do not count: they hold
+/// timelines that have to wait.
 func hasRoomForMarks(kind: String, limit: String) -> String {
     isBelow(limit, of: "w.kind_id = \(kind) AND w.lane = \(ReloadLane.bulk.rawValue) AND w.ready_at <= now()")
 }
@@ -125,11 +125,11 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Sweeps that can continue, in turns between apps; of an app, those first whose latest chunk is longest ago. Paused
-    /// apps and kinds and kinds with too many bulk lists are left out. Sweeps without a generation mark.
+    /// Sweeps that can continue, in turns between apps; of an app, those first whose latest chunk is longest ago.
+    /// Paused apps and kinds and kinds with too many bulk lists are left out. Sweeps without a generation mark.
     ///
-    /// The first sweeps of each kind are looked up in the index, so that the cost does not depend on the number of those
-    /// that wait behind them.
+    /// The first sweeps of each kind are looked up in the index, so that the cost does not depend on the number of
+    /// those that wait behind them.
     ///
     /// - Parameters:
     ///   - limit: most sweeps to return.

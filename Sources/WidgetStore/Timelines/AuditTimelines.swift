@@ -96,8 +96,8 @@ extension PostgresStatement where Self == Statements {
 
 /// Timelines of a pass of the audit that are lost unless a list has their appointment.
 ///
-/// Lists are read after all timelines. A timeline that has the same appointment before and after was in its list all the
-/// time, since a list ends after the appointment: if no page of the lists had it, the list is lost.
+/// Lists are read after all timelines. A timeline that has the same appointment before and after was in its list all
+/// the time, since a list ends after the appointment: if no page of the lists had it, the list is lost.
 package struct AuditSuspects: Sendable {
     private let pass: Int64
     private let limit: Int
@@ -186,8 +186,8 @@ extension PostgresStatement where Self == Statements {
         )
     }
 
-    /// Time since the audit has advanced, beyond the pause between two passes, and since the pass began that follows the
-    /// latest whole one.
+    /// Time since the audit has advanced, beyond the pause between two passes, and since the pass began that follows
+    /// the latest whole one.
     package static func auditProgress() -> PostgresQuery<(silence: Duration, unfinished: Duration)> {
         PostgresQuery(
             """

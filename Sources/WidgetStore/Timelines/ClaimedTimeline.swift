@@ -147,8 +147,8 @@ package final class ClaimedTimeline: Sendable {
 /// A claimed timeline under way in a worker: a row of a batch, to which each step from the claim to the end of the list
 /// adds its columns.
 ///
-/// A step fills its own columns and reads those of the steps before it. The statements that store or reschedule timelines
-/// take their input from the columns.
+/// A step fills its own columns and reads those of the steps before it. The statements that store or reschedule
+/// timelines take their input from the columns.
 package struct TimelineJob: Sendable {
     // MARK: Claim
 

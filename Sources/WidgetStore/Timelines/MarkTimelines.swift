@@ -79,8 +79,8 @@ package struct MarkInput: Sendable {
     package var isEmpty: Bool { marks.isEmpty && views.isEmpty && revived.isEmpty && departed.isEmpty }
 }
 
-/// Room that this process's workers keep free for marked timelines, whose lists are appended with leases of the process.
-/// Any worker may claim the timelines beyond the room.
+/// Room that this process's workers keep free for marked timelines, whose lists are appended with leases of the
+/// process. Any worker may claim the timelines beyond the room.
 package struct HandOver: Hashable, Sendable {
     /// Kinds that share requests to a provider, with the number of timelines that the provider has room for.
     package struct Share: Hashable, Sendable {
@@ -333,8 +333,8 @@ private func handedOver(swept: String, lease: String, reports: String, room: Int
 
 extension PostgresStatement where Self == Statements {
     /// Marks the timelines of audiences, counts views, revives timelines that are shown again, locks those that were
-    /// left, and appends the lists, in id order. Appointments follow rule 2 of work lists (DESIGN.md). It is the only statement of a transaction that locks existing
-    /// timelines.
+    /// left, and appends the lists, in id order. Appointments follow rule 2 of work lists (DESIGN.md). It is the only
+    /// statement of a transaction that locks existing timelines.
     ///
     /// An audience with more widgets than the limit becomes a sweep. A view within the hour after the last counted one
     /// writes nothing.
@@ -356,9 +356,9 @@ extension PostgresStatement where Self == Statements {
         return PostgresQuery(markTimelinesSQL, binding: parameters) { row in try MarkRow(row) }
     }
 
-    /// Marks the timelines of users like ``markTimelines(_:limit:handOver:reports:)``, in half of its time: in id order,
-    /// with appointments by rule 2 of work lists (DESIGN.md). Every mark must name a user and match any configuration
-    /// (``TimelineMark/isOfUser``).
+    /// Marks the timelines of users like ``markTimelines(_:limit:handOver:reports:)``, in half of its time: in id
+    /// order, with appointments by rule 2 of work lists (DESIGN.md). Every mark must name a user and match any
+    /// configuration (``TimelineMark/isOfUser``).
     ///
     /// It fails the transaction with SQLSTATE `FR004` if a user has more widgets than the limit.
     package static func markUsers(
@@ -382,7 +382,8 @@ extension HandOver? {
 }
 
 extension PostgresError {
-    /// Whether ``PostgresStatement/markUsers(_:limit:handOver:reports:)`` found a user with more widgets than the limit.
+    /// Whether ``PostgresStatement/markUsers(_:limit:handOver:reports:)`` found a user with more widgets than the
+    /// limit.
     package var findsTooManyWidgets: Bool { sqlState == "FR004" }
 }
 

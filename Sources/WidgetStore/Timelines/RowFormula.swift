@@ -87,13 +87,13 @@ struct RowFormula {
 /// Most timelines in a work list.
 package let workListLimit = 200
 
-/// CTEs `numbered` and `appended` that append lists for rows whose appointment was just made; the rows of `appended` are the
-/// new lists.
+/// CTEs `numbered` and `appended` that append lists for rows whose appointment was just made; the rows of `appended`
+/// are the new lists.
 ///
 /// - Parameters:
 ///   - rows: a CTE with `id`, `kind_id`, `listed_lane`, `listed_at` and `listed_anew`.
-///   - lease: expression of the lease token that a row's list gets at once; NULL: none. Rows with and without one are in
-///     different lists.
+///   - lease: expression of the lease token that a row's list gets at once; NULL: none. Rows with and without one are
+///     in different lists.
 ///   - leaseEnds: expression of the end of that lease.
 func appendedLists(of rows: String, lease: String = "NULL::int8", leaseEnds: String = "now()") -> String {
     """

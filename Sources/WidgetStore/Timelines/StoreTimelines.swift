@@ -3,8 +3,8 @@
 package import PostgresClient
 package import WidgetModel
 
-/// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held, in id
-/// order with the columns of their kinds: `ordered`.
+/// CTEs that lock the lists of the rows of `input` by id and lease, and name the rows of those that are still held, in
+/// id order with the columns of their kinds: `ordered`.
 private let orderedInput = """
     held AS MATERIALIZED (
         SELECT w.id FROM (SELECT DISTINCT list, lease FROM input) i JOIN work w ON w.id = i.list AND w.lease = i.lease
@@ -92,9 +92,9 @@ private let storeTimelinesSQL = """
 /// A column of the input at the place of the row `i`.
 private func storedElement(_ column: String) -> String { storeTimelinesInput.element(column, at: "i.ord") }
 
-/// ``storeTimelinesSQL`` for content that replaces other content, of apps without devices, in two thirds of its time: the
-/// input's columns, the content among them, are not copied from node to node. Each element is looked for in its array, so
-/// it takes longer from some thousand rows on.
+/// ``storeTimelinesSQL`` for content that replaces other content, of apps without devices, in two thirds of its time:
+/// the input's columns, the content among them, are not copied from node to node. Each element is looked for in its
+/// array, so it takes longer from some thousand rows on.
 private let replaceContentSQL = """
     WITH held AS MATERIALIZED (
         SELECT w.id, w.lease FROM work w
@@ -119,7 +119,8 @@ private let readTimelinesAgainSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Stores fetched timelines and appoints each anew (rule 3 of work lists in DESIGN.md), in one statement in id order.
+    /// Stores fetched timelines and appoints each anew (rule 3 of work lists in DESIGN.md), in one statement in id
+    /// order.
     ///
     /// It first locks its lists `FOR SHARE` by id and lease token: rows of a list that is no longer held are dropped. A
     /// row whose revision has moved since the claim is left alone too; the answer names the rows that were stored.
@@ -129,8 +130,8 @@ extension PostgresStatement where Self == Statements {
         }
     }
 
-    /// Stores timelines like ``storeTimelines(_:)``, those that have content, no snapshot, and an app without devices. It
-    /// leaves the others alone.
+    /// Stores timelines like ``storeTimelines(_:)``, those that have content, no snapshot, and an app without devices.
+    /// It leaves the others alone.
     package static func replaceContent(_ jobs: [TimelineJob]) -> PostgresQuery<WrittenTimeline> {
         PostgresQuery(replaceContentSQL, binding: storeTimelinesInput.parameters(jobs)) { row in
             try WrittenTimeline(row)
@@ -230,8 +231,8 @@ private let rescheduleTimelinesSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of work lists in DESIGN.md), those through
-    /// a sweep's list only improved (rule 2).
+    /// Ends looks that stored nothing: their appointments are made anew (rule 3 of work lists in DESIGN.md), those
+    /// through a sweep's list only improved (rule 2).
     ///
     /// The row's own appointment must still be the list's, and a failure, like a store, needs the revision that was
     /// read. A timeline goes to sleep only if `requested`, the last view and the last placement are those that were
@@ -246,8 +247,8 @@ extension PostgresStatement where Self == Statements {
 /// Reasons up to this one are those of changes that a person waits for.
 private let lastUrgentReason = ReloadReason.foreground.rawValue
 
-/// A CTE `noted` that notes changes of content for the devices of apps that deliver. Changes of a shared timeline that waits
-/// or is being walked already move the end of its walk.
+/// A CTE `noted` that notes changes of content for the devices of apps that deliver. Changes of a shared timeline that
+/// waits or is being walked already move the end of its walk.
 ///
 /// - Parameter rows: a CTE with `id`, `kind_id`, `user_id`, `reason`, `revision` and `content_revision`.
 func notedDeliveryChanges(of rows: String) -> String {

@@ -50,8 +50,8 @@ extension WidgetStore {
 
     /// Writes a chunk of widgets in one transaction.
     ///
-    /// As with events, an older time never overrides a newer one, the later of equal times wins, and no time is after the
-    /// database's.
+    /// As with events, an older time never overrides a newer one, the later of equal times wins, and no time is after
+    /// the database's.
     /// - Throws: `PostgresError`, and ``KindConflict`` for a kind with an unreadable definition; without effect.
     package func importWidgets(_ widgets: [ImportedWidget]) async throws -> ImportCounts {
         guard !widgets.isEmpty, let now = try await pool.query(.databaseTime()).first else { return ImportCounts() }

@@ -233,7 +233,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(updateWidgetsSQL, binding: WidgetWrite.input.parameters(writes))
     }
 
-    /// Deletes the tombstones of never placed widgets that are old or exceed an app's limit in the chunk behind a place.
+    /// Deletes the tombstones of never placed widgets that are old or exceed an app's limit in the chunk behind a
+    /// place.
     package static func deleteUnplacedWidgets(
         olderThan age: Duration, limits: [RowLimit] = [], after place: Int64 = 0, limit: Int,
         function: String = #function
@@ -252,8 +253,8 @@ extension PostgresStatement where Self == Statements {
         ageOfOldest("w.changed_at", in: "widget w WHERE w.timeline_id IS NULL AND \(isDeletable)")
     }
 
-    /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay, since
-    /// older events of these apps wait.
+    /// Deletes a chunk of the removed widgets whose last change is older than an age. Those of diverted apps stay,
+    /// since older events of these apps wait.
     ///
     /// - Parameter place: time of the first change to look at, in microseconds since 1970; 0: any.
     package static func deleteRemovedWidgets(olderThan age: Duration, after place: Int64 = 0, limit: Int)

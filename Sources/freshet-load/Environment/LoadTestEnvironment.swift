@@ -334,8 +334,8 @@ struct LoadTestEnvironment: Sendable {
     }
 }
 
-/// Processes of an environment. Their CPU time is sampled all the time, so that the use between any two moments is known
-/// afterwards.
+/// Processes of an environment. Their CPU time is sampled all the time, so that the use between any two moments is
+/// known afterwards.
 final class LoadProcesses: Sendable {
     /// Interval of the samples, and precision of the figures. Each sample reads some small files of `/proc`.
     private static let interval = Duration.milliseconds(50)

@@ -60,8 +60,8 @@ extension ReloadMeasurement {
         }
     }
 
-    /// An event of a stream. Where the latencies of two reloads of a widget could not be distinguished, an event goes to
-    /// another widget if its own still has a pending reload.
+    /// An event of a stream. Where the latencies of two reloads of a widget could not be distinguished, an event goes
+    /// to another widget if its own still has a pending reload.
     private func outgoing(
         _ streamed: StreamEvent, of world: LoadWorld, intended: ContinuousClock.Instant, series: LoadSeries
     ) -> Outgoing {

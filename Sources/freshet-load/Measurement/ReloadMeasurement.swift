@@ -176,8 +176,8 @@ extension LoadTestEnvironment.Plan {
 }
 
 extension ReloadMeasurement {
-    /// Result of the scenario after everything has come to rest, checked in PostgreSQL, against the provider's counts, and
-    /// on the output topic.
+    /// Result of the scenario after everything has come to rest, checked in PostgreSQL, against the provider's counts,
+    /// and on the output topic.
     ///
     /// - Parameters:
     ///   - series: the latencies to report.

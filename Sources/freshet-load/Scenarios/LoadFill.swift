@@ -8,8 +8,8 @@ import Randomness
 import WidgetModel
 import WidgetStore
 
-/// Widgets and timelines for an empty database: one of each for each person of a world, rendered, quiet, and due again by
-/// their policy within a day.
+/// Widgets and timelines for an empty database: one of each for each person of a world, rendered, quiet, and due again
+/// by their policy within a day.
 struct LoadFill: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fill",

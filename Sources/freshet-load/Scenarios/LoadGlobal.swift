@@ -50,7 +50,8 @@ struct LoadGlobal: Scenario {
     private var world: LoadWorld { LoadWorld(users: timelines, kinds: kinds) }
 
     /// Results of the reload of everything: the time from sending it until every timeline was stored anew, nil if that
-    /// did not happen within the limit; and the number of timelines that the provider served meanwhile, by its own count.
+    /// did not happen within the limit; and the number of timelines that the provider served meanwhile, by its own
+    /// count.
     private typealias Sweep = (regenerated: Duration?, fetched: Int?)
 
     func run(_ environment: LoadTestEnvironment) async throws -> LoadResult {

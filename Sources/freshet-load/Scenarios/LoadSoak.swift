@@ -196,8 +196,8 @@ extension LoadCharts {
         samples.compactMap { $0.values[key] }.max()
     }
 
-    /// Trends of a soak, which show whether its figures stay stable: the first and last part of the run with their ratio,
-    /// and the differences while a transaction is held open.
+    /// Trends of a soak, which show whether its figures stay stable: the first and last part of the run with their
+    /// ratio, and the differences while a transaction is held open.
     var trends: [(key: String, value: JSONValue)] {
         guard let end = samples.last?.seconds else { return [] }
         let part = min(Self.longestPart, end / 3)

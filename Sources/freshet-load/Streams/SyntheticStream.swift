@@ -230,8 +230,8 @@ enum RateProfile: Sendable, Equatable {
     /// and nine fifths of it at noon.
     case diurnal(day: Double)
 
-    /// Bursts: lengths of a period and of a burst in seconds, and the ratio of a burst's rate to the mean. The other events
-    /// are spread over the rest of the period.
+    /// Bursts: lengths of a period and of a burst in seconds, and the ratio of a burst's rate to the mean. The other
+    /// events are spread over the rest of the period.
     static let bursts = (period: 10.0, length: 1.0, factor: 5.5)
 
     /// The swing of a day about its mean.

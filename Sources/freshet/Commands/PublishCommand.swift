@@ -304,8 +304,8 @@ extension EventOptions {
 
     /// Waits until ingest has applied an event whose outcome is kept.
     ///
-    /// - Returns: the recorded effect of the change of a widget, device or stack, with the reason if it has none; nil if
-    ///   ingest has not applied it.
+    /// - Returns: the recorded effect of the change of a widget, device or stack, with the reason if it has none; nil
+    ///   if ingest has not applied it.
     private func effect(
         of event: OutgoingEvent, _ delivery: KafkaDelivery, _ settings: Settings
     ) async throws -> (result: EventOutcome.Result, reason: String?)? {

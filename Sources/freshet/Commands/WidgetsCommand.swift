@@ -173,8 +173,8 @@ extension WidgetStore {
     }
 }
 
-/// A line of an import: the data of `freshet.widget.placed.v1` or, with a member `stack`, of `freshet.stack.changed.v1`;
-/// with an optional `time`.
+/// A line of an import: the data of `freshet.widget.placed.v1` or, with a member `stack`, of
+/// `freshet.stack.changed.v1`; with an optional `time`.
 enum ImportedItem: Sendable {
     case widget(ImportedWidget)
     case stack(ImportedStack)

@@ -250,8 +250,8 @@ struct LintTimeline: Sendable {
     var reload: Timestamp? { parsed.policy.earliestReload(lastEntry: parsed.lastEntryDate) }
 }
 
-/// A question about a configuration, and its answer: the name is that of the parameter whose options were requested, such
-/// as `card`, or `defaults` for a request for defaults.
+/// A question about a configuration, and its answer: the name is that of the parameter whose options were requested,
+/// such as `card`, or `defaults` for a request for defaults.
 typealias LintChoice = (name: String, request: TrialRequest, answer: LintAnswer?)
 
 enum LintAnswer: Sendable {

@@ -209,10 +209,10 @@ struct FinalCheck {
 
     // MARK: Devices
 
-    /// A failover loses that pushes were sent, so that they are sent again. A process frozen between its look at the lease and the write to the connection may repeat another one's pushes,
-    /// once for each device. A busy machine may stop a process for as long as that once: a push whose answer is read
-    /// after the time limit is sent again. After a SIGKILL the repetition comes with the end of the lease, which is
-    /// longer than a push and the window.
+    /// A failover loses that pushes were sent, so that they are sent again. A process frozen between its look at the
+    /// lease and the write to the connection may repeat another one's pushes, once for each device. A busy machine may
+    /// stop a process for as long as that once: a push whose answer is read after the time limit is sent again. After a
+    /// SIGKILL the repetition comes with the end of the lease, which is longer than a push and the window.
     private func checkDevices() async throws {
         let (pushes, tooSoon) = devices.pushes
         report.say("\(pushes) pushes were accepted, \(tooSoon) within the window of another one")

@@ -81,8 +81,8 @@ struct DocumentedLinksTests {
         }
     }
 
-    /// CONTRIBUTING.md lists the functions of the two ways. A reader follows them, so each must be in a file that its step
-    /// names, and the list says how long it is.
+    /// CONTRIBUTING.md lists the functions of the two ways. A reader follows them, so each must be in a file that its
+    /// step names, and the list says how long it is.
     @Test("The ways through the code name functions that exist", arguments: ["reload through", "`GET` of"])
     func ways(title: String) throws {
         let sources = FileManager.default.enumerator(atPath: Self.repository.appendingPathComponent("Sources").path)

@@ -79,7 +79,8 @@ struct DoctorBacklogTests {
     func withoutRoom() async throws {
         try await withSweeps { store, kind in
             try await store.sql(age)
-            // The lists of another reload of everyone leave no room to it, and later ones no room to those with a match.
+            // The lists of another reload of everyone leave no room to it, and later ones no room to those with a
+            // match.
             let lists = WorkerConfiguration().maximumBulkLists
             func fill(_ generation: String) async throws {
                 try await store.sql(

@@ -153,8 +153,8 @@ struct DatabaseTroubleTests {
                     }
                     try await ingest.waitUntilApplied(2)
                     try await ingest.store.waitUntilBlocked()
-                    // This session waits before ingest closes the cycle: a session looks for a deadlock only once, after
-                    // the first second of its wait.
+                    // This session waits before ingest closes the cycle: a session looks for a deadlock only once,
+                    // after the first second of its wait.
                     let waiting = Task {
                         try await connection.simple("SELECT 1 FROM timeline WHERE id = \(first) FOR UPDATE")
                     }

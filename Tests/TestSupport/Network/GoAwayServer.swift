@@ -9,8 +9,8 @@ import Synchronization
 
 /// An HTTP/2 server that ends each connection after a number of requests, as proxies do.
 ///
-/// It answers the first requests of a connection. The next one makes it send GOAWAY, which names the last request that it
-/// has taken; that one and later ones get no answer. `TestCertificates.authority` signed its certificate.
+/// It answers the first requests of a connection. The next one makes it send GOAWAY, which names the last request that
+/// it has taken; that one and later ones get no answer. `TestCertificates.authority` signed its certificate.
 package final class GoAwayServer: Sendable {
     /// Answers the body of a request with status 200 and a JSON body.
     package typealias Script = @Sendable (_ body: [UInt8]) -> [UInt8]
@@ -80,7 +80,8 @@ private final class ConnectionRequests: Sendable {
         self.limit = limit
     }
 
-    /// Whether the connection takes a request; with the first one that it does not take, also the last that it has taken.
+    /// Whether the connection takes a request; with the first one that it does not take, also the last that it has
+    /// taken.
     func take(_ stream: HTTP2StreamID) -> (isTaken: Bool, lastBeforeEnd: HTTP2StreamID?) {
         state.withLock { state in
             guard state.taken >= limit else {

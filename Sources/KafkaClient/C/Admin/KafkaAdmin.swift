@@ -17,8 +17,8 @@ package struct KafkaAdmin: Sendable {
 
     /// Creates topics.
     ///
-    /// - Returns: the errors of the topics that were not created; `topicAlreadyExists` for one that existed before, whose
-    ///   partitions and configuration may differ.
+    /// - Returns: the errors of the topics that were not created; `topicAlreadyExists` for one that existed before,
+    ///   whose partitions and configuration may differ.
     /// - Throws: an error if the cluster did not answer.
     package func createTopics(
         _ topics: [KafkaTopicSpecification]

@@ -93,8 +93,8 @@ internal import Logging
 /// Target of a client's callbacks, as librdkafka's unretained opaque pointer. ``ClientHandle`` keeps it alive until the
 /// client is destroyed.
 ///
-/// `@unchecked Sendable`: `onError` and `onDelivery` are used only on the thread that polls the client, which runs all callbacks except
-/// those of connections and of logs that are not polled; these use only constant members.
+/// `@unchecked Sendable`: `onError` and `onDelivery` are used only on the thread that polls the client, which runs all
+/// callbacks except those of connections and of logs that are not polled; these use only constant members.
 @safe final class ClientCallbacks: @unchecked Sendable {
     let logger: Logger
     /// Secrets of the configuration, the longest first.
@@ -225,8 +225,8 @@ extension ClientCallbacks {
 /// Upper limit of the number of heap arenas, since a container sees all processors of a large machine.
 private let mostHeapArenas = 8
 
-/// Number of heap arenas to set: one per processor, but at least two, so that busy threads do not share one lock. Nil if
-/// the environment sets it.
+/// Number of heap arenas to set: one per processor, but at least two, so that busy threads do not share one lock. Nil
+/// if the environment sets it.
 func heapArenas(processors: Int, environment: [String: String]) -> Int? {
     let isChosen =
         environment["MALLOC_ARENA_MAX"] != nil
@@ -234,8 +234,8 @@ func heapArenas(processors: Int, environment: [String: String]) -> Int? {
     return isChosen ? nil : min(max(2, processors), mostHeapArenas)
 }
 
-/// Limits the number of heap arenas of glibc's allocator. Call it before any thread starts. It has no effect with another
-/// allocator.
+/// Limits the number of heap arenas of glibc's allocator. Call it before any thread starts. It has no effect with
+/// another allocator.
 ///
 /// By default glibc creates up to eight arenas per processor as threads contend, and each arena keeps the memory that
 /// its threads once needed. Buffers of librdkafka and Swift move between a dozen threads, so the process would hold

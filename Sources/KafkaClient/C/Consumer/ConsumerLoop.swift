@@ -590,8 +590,8 @@ extension ConsumerLoop {
         }
     }
 
-    /// Whether to report an error that librdkafka returned in place of a message. Errors of a topic are always reported,
-    /// errors of a partition once a minute.
+    /// Whether to report an error that librdkafka returned in place of a message. Errors of a topic are always
+    /// reported, errors of a partition once a minute.
     private func isToReport(_ error: KafkaError) -> Bool {
         guard let topic = error.context.topic, let partition = error.context.partition,
             ![.topicAuthorizationFailed, .unknownTopicOrPartition].contains(error.code)
@@ -644,8 +644,8 @@ extension ConsumerLoop {
         events.push(.offsetOutOfRange(place, offset: offset))
     }
 
-    /// Compares a message with the one that the log must have, and returns whether it may be accepted. Stops the partition if
-    /// the log has another message there.
+    /// Compares a message with the one that the log must have, and returns whether it may be accepted. Stops the
+    /// partition if the log has another message there.
     func isOfLog(
         _ message: UnsafeMutablePointer<rd_kafka_message_t>, _ known: KafkaFingerprint, _ index: Int
     ) -> Bool {

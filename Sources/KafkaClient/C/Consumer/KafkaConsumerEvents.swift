@@ -5,8 +5,8 @@ internal import Synchronization
 /// The events of a consumer: a queue between the poll thread, which gathers messages, and the one receiver. One task
 /// iterates at a time; cancelling it ends its iteration, and another may go on.
 ///
-/// The poll thread bounds the queue: it checks ``pendingBatches`` before it adds a batch. The receiver takes the messages
-/// gathered so far by itself: batches grow while it is busy, and no thread is woken for them.
+/// The poll thread bounds the queue: it checks ``pendingBatches`` before it adds a batch. The receiver takes the
+/// messages gathered so far by itself: batches grow while it is busy, and no thread is woken for them.
 package final class KafkaConsumerEvents: AsyncSequence, AsyncIteratorProtocol, Sendable {
     typealias Outcome = Result<KafkaConsumerEvent?, KafkaError>
     private typealias Shared = State<CheckedContinuation<Outcome, Never>>

@@ -129,8 +129,8 @@ struct PartitionTracker {
         return .deliverAfterGap(missing: offset - next)
     }
 
-    /// Accepts the end of the log. `deliverAfterGap` says that the offsets before it have no messages: they are markers of
-    /// transactions or of messages that were aborted or compacted.
+    /// Accepts the end of the log. `deliverAfterGap` says that the offsets before it have no messages: they are markers
+    /// of transactions or of messages that were aborted or compacted.
     mutating func acceptEnd(_ offset: Int64, at index: Int) -> Verdict {
         guard states[index].phase == .running, offset >= 0 else { return .stale }
         let next = states[index].next ?? 0

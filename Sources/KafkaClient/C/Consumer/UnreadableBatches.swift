@@ -29,8 +29,8 @@ struct UnreadableBatches {
         return due.mapValues(\.start)
     }
 
-    /// Returns whether a partition has been at the same position for this time although its log goes on, and counts the time
-    /// anew then.
+    /// Returns whether a partition has been at the same position for this time although its log goes on, and counts the
+    /// time anew then.
     mutating func isSilent(_ place: TopicPartition, at offset: Int64, for limit: Duration) -> Bool {
         guard let seen = watched[place], seen.offset == offset else {
             watched[place] = (offset, .now)
@@ -117,7 +117,8 @@ struct Starvation {
 
     /// Time for which a queue is empty before the first check.
     private static let firstWait: Int32 = 5
-    /// Longest pause between checks: markers of transactions look like unread messages until the end of the log is read.
+    /// Longest pause between checks: markers of transactions look like unread messages until the end of the log is
+    /// read.
     private static let longestPause = Duration.seconds(5)
 
     private var isIdle = false
