@@ -147,19 +147,27 @@ let package = Package(
             name: "FreshetService",
             dependencies: [
                 "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", argumentParser,
+                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "FreshetClient", argumentParser,
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 logging, lifecycle, httpClient, nio, metrics, tracing,
             ],
             swiftSettings: strict),
+        .target(
+            name: "ProviderTools",
+            dependencies: [
+                "FreshetService", "SampleProvider", "KafkaClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient", "WidgetSimulator", "Charts",
+                argumentParser, logging, lifecycle, hummingbird, nio,
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "freshet",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
-                "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery",
-                "FreshetClient", "Randomness", "WidgetSimulator", "Charts",
-                argumentParser, logging, lifecycle, httpClient, hummingbird, nio,
+                "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
+                "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI",
+                "WidgetDelivery", "FreshetClient", "Randomness", "Charts", argumentParser, logging, lifecycle,
+                httpClient, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -276,8 +284,8 @@ let package = Package(
         .testTarget(
             name: "FreshetCommandTests",
             dependencies: [
-                "freshet", "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "WidgetModel",
-                "WidgetEvents", "WidgetStore", "FreshetClient", "ReloadIngest", "ReloadWorkers",
+                "freshet", "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
+                "WidgetModel", "WidgetEvents", "WidgetStore", "FreshetClient", "ReloadIngest", "ReloadWorkers",
                 "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
                 "Charts", .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],

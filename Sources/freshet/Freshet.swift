@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import FreshetService
+import ProviderTools
 
 @main
 struct Freshet: AsyncParsableCommand {

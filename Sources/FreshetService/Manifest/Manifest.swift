@@ -11,6 +11,13 @@ package struct Manifest: Sendable {
     package var signingSecret: SigningSecret?
 }
 
+extension [Manifest] {
+    /// Signing secrets by app.
+    package var secrets: [String: [UInt8]] {
+        Dictionary(compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
+    }
+}
+
 /// All problems of a manifest, in the order of the file.
 package struct ManifestError: Error, Sendable, CustomStringConvertible {
     package let problems: [FileProblem]
@@ -142,6 +149,15 @@ extension SigningSecret {
             throw FileProblem(file: path, message: error.message)
         }
         try self.init(text, in: "the file \(path)", named: path)
+    }
+
+    /// Reads a file with a secret.
+    package init(file path: String) throws(CommandFailure) {
+        do throws(FileProblem) {
+            try self.init(file: path, in: FileManager.default.currentDirectoryPath)
+        } catch {
+            throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
+        }
     }
 
     private init(_ text: String, in place: String, named name: String) throws(FileProblem) {

@@ -122,6 +122,30 @@ extension PostgresPool {
     }
 }
 
+/// Properties of the device that providers need.
+package struct DeviceEnvironment: ParsableArguments {
+    @Option(help: "The device's language, BCP 47.")
+    var locale = "en-US"
+
+    @Option(help: "The device's time zone, IANA.")
+    var timeZone = "Etc/UTC"
+
+    package init() {}
+
+    package func validate() throws {
+        _ = try model()
+    }
+
+    package func model() throws -> WidgetEnvironment {
+        do throws(ModelError) {
+            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+        } catch {
+            throw ValidationError(
+                error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
+        }
+    }
+}
+
 /// Conversions of options' values.
 package enum OptionText {
     @Sendable package static func time(_ text: String) throws -> Timestamp {

@@ -52,6 +52,15 @@ extension String {
         }
         self = text
     }
+
+    /// Writes the text to a file.
+    package func save(to path: String) throws(CommandFailure) {
+        do {
+            try Data(utf8).write(to: URL(filePath: path))
+        } catch {
+            throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
+        }
+    }
 }
 
 extension [UInt8] {

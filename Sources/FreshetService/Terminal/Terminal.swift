@@ -124,4 +124,14 @@ package enum Figure {
         if text.hasSuffix(".") { text.removeLast() }
         return text
     }
+
+    /// `1 reload`, `1,234 reloads`.
+    package static func counted(_ number: Int, _ noun: String) -> String {
+        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
+    }
+
+    /// `1,234,567`.
+    package static func grouped(_ number: Int) -> String {
+        number.formatted(.number.locale(Locale(identifier: "en_US")))
+    }
 }

@@ -267,28 +267,6 @@ struct ScopeOptions: ParsableArguments {
     }
 }
 
-/// Properties of the device that providers need.
-struct DeviceEnvironment: ParsableArguments {
-    @Option(help: "The device's language, BCP 47.")
-    var locale = "en-US"
-
-    @Option(help: "The device's time zone, IANA.")
-    var timeZone = "Etc/UTC"
-
-    func validate() throws {
-        _ = try model()
-    }
-
-    func model() throws -> WidgetEnvironment {
-        do throws(ModelError) {
-            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
-        } catch {
-            throw ValidationError(
-                error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
-        }
-    }
-}
-
 extension Settings {
     /// Lends a publisher, and awaits the outcome of its events.
     func withPublisher<Value: Sendable>(_ body: (EventPublisher) async throws -> Value) async throws -> Value {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import FreshetClient
+import FreshetService
 import TestSupport
 import Testing
 import WidgetEvents
 import WidgetModel
-
-@testable import freshet
 
 struct EventLinesTests {
     private let now = Timestamp(microseconds: 1_700_000_000_000_000)

@@ -5,8 +5,6 @@ import FreshetService
 import TestSupport
 import Testing
 
-@testable import freshet
-
 @Suite(.timeLimit(.patience))
 struct LineReaderTests {
     /// Numbers and texts of a file's lines, and messages about refused lines.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import FreshetService
 import PostgresClient
 import Synchronization
 import TestSupport

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 /// Two observations, of which one breaks a rule.
 struct LintExample: Sendable, CustomTestStringConvertible {

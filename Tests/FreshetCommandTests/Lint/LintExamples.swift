@@ -4,7 +4,7 @@ import JSON
 import ReloadWorkers
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 extension LintExample {
     static let all = protocolExamples + scheduleExamples + contentExamples + environmentExamples + configurationExamples

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 @Suite("freshet lint", .tags(.process), .timeLimit(.patience))
 struct LintProcessTests {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 @Suite("Reports of lint")
 struct LintReportTests {

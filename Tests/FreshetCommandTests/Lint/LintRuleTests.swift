@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 @Suite("Rules for providers")
 struct LintRuleTests {

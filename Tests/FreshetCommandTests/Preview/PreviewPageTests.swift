@@ -9,7 +9,7 @@ import Testing
 import WidgetAPI
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 @Suite("The page of a preview")
 struct PreviewPageTests {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import WidgetModel
 
-@testable import freshet
+@testable import ProviderTools
 
 /// The column of a replay with what really happened.
 @Suite(.timeLimit(.patience))

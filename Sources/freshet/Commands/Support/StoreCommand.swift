@@ -105,43 +105,4 @@ extension Figure {
     static func count(_ number: Int, limit: Int) -> String {
         number < limit ? "\(number)" : "at least \(number)"
     }
-
-    /// `1 reload`, `1,234 reloads`.
-    static func counted(_ number: Int, _ noun: String) -> String {
-        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
-    }
-
-    /// `1,234,567`.
-    static func grouped(_ number: Int) -> String {
-        number.formatted(.number.locale(Locale(identifier: "en_US")))
-    }
-}
-
-extension String {
-    /// Writes the text to a file.
-    func save(to path: String) throws(CommandFailure) {
-        do {
-            try Data(utf8).write(to: URL(filePath: path))
-        } catch {
-            throw CommandFailure(.failure, "\(path): \(error.localizedDescription)")
-        }
-    }
-}
-
-extension SigningSecret {
-    /// Reads a file with a secret.
-    init(file path: String) throws(CommandFailure) {
-        do throws(FileProblem) {
-            try self.init(file: path, in: FileManager.default.currentDirectoryPath)
-        } catch {
-            throw CommandFailure(.failure, error.message + (error.expectation.map { "; expected \($0)" } ?? ""))
-        }
-    }
-}
-
-extension [Manifest] {
-    /// Signing secrets by app.
-    var secrets: [String: [UInt8]] {
-        Dictionary(compactMap { app in app.signingSecret.map { (app.definition.name, $0.bytes) } }) { $1 }
-    }
 }

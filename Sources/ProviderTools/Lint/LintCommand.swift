@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
+package import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
 import ReloadWorkers
 import WidgetModel
 
-struct LintCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+package struct LintCommand: AsyncParsableCommand {
+    package static let configuration = CommandConfiguration(
         commandName: "lint",
         abstract: "Checks a timeline provider as its developer sees it: contract, signatures, schedule and content.",
         discussion: """
@@ -39,14 +39,16 @@ struct LintCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A rule that is not checked; can be given several times.", valueName: "rule"))
     var ignore: [String] = []
 
-    func validate() throws {
+    package init() {}
+
+    package func validate() throws {
         for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
             let hint = id.hint(among: LintRule.all.map(\.id))
             throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(hint)")
         }
     }
 
-    func run() async throws {
+    package func run() async throws {
         let settings = try ProviderTrial.settings(options.settings)
         let report = try await report(settings)
         Terminal.print(report.text(format))

@@ -2,37 +2,40 @@
 
 import Dispatch
 import Foundation
-import FreshetClient
-import FreshetService
+package import FreshetClient
 import JSON
-import KafkaClient
+package import KafkaClient
 import PostgresClient
-import WidgetEvents
-import WidgetModel
-import WidgetStore
+package import WidgetEvents
+package import WidgetModel
+package import WidgetStore
 
 /// Reads events from lines of JSON: whole CloudEvents, or `{"type", "data"}` with any of `id`, `source`, `time`, `key`.
-struct EventLines: Sendable {
+package struct EventLines: Sendable {
     private let decoder = EventDecoder(maximumEventBytes: 1_048_576)
-    /// Nil to accept events for any app and kind.
-    var targets: KindDirectory?
-    let now: @Sendable () -> Timestamp
+    private let targets: KindDirectory?
+    private let now: @Sendable () -> Timestamp
 
     /// A line whose object was read, with the attributes that it may leave out or that the decoder does not read.
-    struct Line {
+    package struct Line {
         let bytes: [UInt8]
         let attributes: JSONObject
         /// Place of the object.
         let object: Range<Int>
         /// Place of the event's data; nil without it.
-        let data: Range<Int>?
+        package let data: Range<Int>?
 
-        var type: String? { attributes["type"]?.stringValue }
+        package var type: String? { attributes["type"]?.stringValue }
     }
 
-    func event(_ bytes: [UInt8]) throws(ModelError) -> OutgoingEvent { try outgoingEvent(Line(bytes)) }
+    /// - Parameter targets: registered apps and kinds; nil to accept events for any.
+    package init(targets: KindDirectory? = nil, now: @escaping @Sendable () -> Timestamp) {
+        (self.targets, self.now) = (targets, now)
+    }
 
-    func outgoingEvent(_ line: Line) throws(ModelError) -> OutgoingEvent {
+    package func event(_ bytes: [UInt8]) throws(ModelError) -> OutgoingEvent { try outgoingEvent(Line(bytes)) }
+
+    package func outgoingEvent(_ line: Line) throws(ModelError) -> OutgoingEvent {
         let attributes = line.attributes
         guard let name = line.type else {
             throw ModelError(
@@ -66,7 +69,7 @@ struct EventLines: Sendable {
             time: decoded.time ?? now(), key: attributes["key"]?.stringValue, traceparent: decoded.traceparent)
     }
 
-    static let source = "/freshet/publish"
+    package static let source = "/freshet/publish"
 
     private func decode(_ bytes: [UInt8], _ type: EventType) throws(ModelError) -> DecodedEvent {
         do throws(EventError) {
@@ -78,7 +81,7 @@ struct EventLines: Sendable {
 }
 
 extension EventLines.Line {
-    init(_ bytes: [UInt8]) throws(ModelError) {
+    package init(_ bytes: [UInt8]) throws(ModelError) {
         var reader = JSONReader(bytes)
         var attributes = JSONObject()
         var kind = JSONKind.null
@@ -111,7 +114,7 @@ extension EventLines.Line {
 }
 
 extension ModelError {
-    init(_ error: EventError) {
+    package init(_ error: EventError) {
         self.init(message: error.message, pointer: error.pointer ?? "")
     }
 }
@@ -119,7 +122,7 @@ extension ModelError {
 extension EventLines {
     /// - Parameter complain: called with a message for each line that fails.
     /// - Returns: numbers of events, and the error of an unreachable broker, which ends publishing.
-    func publish(
+    package func publish(
         _ reader: LineReader, to publisher: EventPublisher, complain: (String) -> Void
     ) async throws -> (published: Int, failed: Int, unavailable: KafkaError?) {
         var counts: (published: Int, failed: Int, unavailable: KafkaError?) = (0, 0, nil)
@@ -142,7 +145,7 @@ extension EventLines {
 }
 
 /// Reads the lines of a file or of standard input on a thread of its own, since a pipe or terminal blocks.
-struct LineReader: Sendable {
+package struct LineReader: Sendable {
     private static let queue = DispatchQueue(label: "freshet.lines")
 
     private let handle: FileHandle
@@ -152,7 +155,7 @@ struct LineReader: Sendable {
     /// - Parameters:
     ///   - path: a file; `-` is standard input.
     ///   - maximumBytes: longest line; longer ones are refused.
-    init(_ path: String, maximumBytes: Int) throws(CommandFailure) {
+    package init(_ path: String, maximumBytes: Int) throws(CommandFailure) {
         name = path == "-" ? "standard input" : "the file \(path)"
         self.maximumBytes = maximumBytes
         guard let handle = path == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: path) else {
@@ -165,7 +168,7 @@ struct LineReader: Sendable {
     ///
     /// - Parameter complain: called with a message for each refused line.
     /// - Returns: the number of refused lines.
-    func chunks<Value>(
+    package func chunks<Value>(
         of size: Int, decode: ([UInt8]) throws(ModelError) -> Value, complain: (String) -> Void,
         handle: ([(line: Int, value: Value)]) async throws -> Bool
     ) async throws -> Int {
@@ -225,7 +228,7 @@ struct LineReader: Sendable {
 /// Checks that the apps and kinds that events name are registered, so that they do not become dead letters.
 extension KindDirectory {
     /// Reads the directory for checks; nil for none, without a configured database or with `--no-check`.
-    static func load(_ settings: Settings, noCheck: Bool) async throws -> KindDirectory? {
+    package static func load(_ settings: Settings, noCheck: Bool) async throws -> KindDirectory? {
         guard !noCheck, settings.postgres.url != nil else { return nil }
         return try await settings.withPool { pool in
             try await pool.requireMigrations()
@@ -233,7 +236,7 @@ extension KindDirectory {
         }
     }
 
-    func requiredApp(_ name: String) throws(ModelError) -> RegisteredApp {
+    package func requiredApp(_ name: String) throws(ModelError) -> RegisteredApp {
         guard let app = apps[name], Text.equal(app.name, name) else {
             let hint = name.hint(among: apps.keys.sorted())
             throw ModelError(message: "no app \(Text.quoted(name)) is registered\(hint)", pointer: "/app")
@@ -241,7 +244,7 @@ extension KindDirectory {
         return app
     }
 
-    func requiredKind(
+    package func requiredKind(
         _ name: String, of app: RegisteredApp, pointer: String = "/kind"
     ) throws(ModelError) -> RegisteredKind {
         guard let kind = kind(name, of: app), Text.equal(kind.definition.name, name) else {
@@ -253,7 +256,7 @@ extension KindDirectory {
         return kind
     }
 
-    func check(_ event: FreshetEvent) throws(ModelError) {
+    package func check(_ event: FreshetEvent) throws(ModelError) {
         let app = try requiredApp(event.app)
         switch event.change {
         case .reload(let request):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
+package import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
@@ -11,8 +11,8 @@ import WidgetEvents
 import WidgetModel
 import WidgetSimulator
 
-struct SimulateCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+package struct SimulateCommand: AsyncParsableCommand {
+    package static let configuration = CommandConfiguration(
         commandName: "simulate",
         abstract: "Shows what a manifest would do to widgets and providers, in virtual time.",
         discussion: """
@@ -102,7 +102,9 @@ struct SimulateCommand: AsyncParsableCommand {
         return time
     }
 
-    func validate() throws {
+    package init() {}
+
+    package func validate() throws {
         if sample, provider != nil { throw ValidationError("expected one of --sample and --provider") }
         if !replay, !changes.all.isEmpty || to != nil {
             throw ValidationError("--to, --budget, --spacing, --varies-by and --sharing need --replay")
@@ -115,7 +117,7 @@ struct SimulateCommand: AsyncParsableCommand {
         if let from, let to, to <= from { throw ValidationError("--to: expected a time after --from") }
     }
 
-    func run() async throws {
+    package func run() async throws {
         let manifest = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
         if replay { return try await replay(manifest) }
         var events: [TimedEvent] = []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import ArgumentParser
+package import ArgumentParser
 import Foundation
 import FreshetService
 import JSON
@@ -8,8 +8,8 @@ import ReloadWorkers
 import ServiceLifecycle
 import WidgetModel
 
-struct PreviewCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+package struct PreviewCommand: AsyncParsableCommand {
+    package static let configuration = CommandConfiguration(
         commandName: "preview",
         abstract: "Serves a page with all kinds and families of a provider under development.",
         discussion: """
@@ -36,11 +36,13 @@ struct PreviewCommand: AsyncParsableCommand {
     @Option(help: "Interval of the requests, from 200ms.", transform: OptionText.duration)
     var interval = Duration.seconds(2)
 
-    func validate() throws {
+    package init() {}
+
+    package func validate() throws {
         guard interval >= .milliseconds(200) else { throw ValidationError("--interval: expected 200ms or more") }
     }
 
-    func run() async throws {
+    package func run() async throws {
         let settings = try ProviderTrial.settings(options.settings)
         let environment = try environment.model()
         let logger = settings.logger(label: "freshet.preview")
