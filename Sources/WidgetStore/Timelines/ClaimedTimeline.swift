@@ -56,12 +56,12 @@ package final class ClaimedTimeline: Sendable {
         """
     }
 
-    /// A row as a test makes it.
     init(
         row: Int64, id: TimelineID, kindID: Int32, state: TimelineState, kind: KindGenerations, revision: Int64,
         contentRevision: Int64, hash: ContentHash?, attempts: Int16, listedAt: Timestamp, renderedAt: Timestamp?,
         requestedAt: Timestamp?, viewedAt: Timestamp?, ledger: BudgetLedger, views: ViewStatistics,
-        cause: EventPosition?, reason: ReloadReason?, readAt: Timestamp
+        family: WidgetFamily?, hasUnknownFamily: Bool, configuration: WidgetConfiguration, locale: String?,
+        timeZone: String?, user: String?, cause: EventPosition?, reason: ReloadReason?, readAt: Timestamp
     ) {
         self.row = row
         self.id = id
@@ -78,58 +78,53 @@ package final class ClaimedTimeline: Sendable {
         self.viewedAt = viewedAt
         self.ledger = ledger
         self.views = views
-        hasUnknownFamily = false
-        (family, configuration, locale, timeZone, user) = (.systemSmall, .empty, "en-GB", "Europe/London", "u\(row)")
+        self.family = family
+        self.hasUnknownFamily = hasUnknownFamily
+        self.configuration = configuration
+        self.locale = locale
+        self.timeZone = timeZone
+        self.user = user
         self.cause = cause
         self.reason = reason
         self.readAt = readAt
     }
 
-    init(_ row: borrowing PostgresRow) throws(PostgresError) {
-        self.row = try row.value("row")
-        id = try row.value("identity")
-        kindID = try row.value("kind_id")
-        state = try TimelineState(
+    convenience init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        let state = try TimelineState(
             requested: row.value("requested"), rendered: row.value("rendered"),
             freeRequested: row.value("free_requested"), forcedRequested: row.value("forced_requested"),
             generation: row.value("generation"), eligibleAt: row.value("eligible_at"), freeAt: row.value("free_at"),
             retryAt: row.value("retry_at"), policyAt: row.value("policy_at"), isAsleep: row.value("asleep"),
             isOrphaned: row.value("orphaned"))
-        kind = try KindGenerations(
+        let kind = try KindGenerations(
             current: row.value("kind_generation"), free: row.value("kind_free"), forced: row.value("kind_forced"),
             cancelled: row.value("kind_cancelled"))
-        revision = try row.value("revision")
-        contentRevision = try row.value("content_revision")
-        hash = try row.optional("hash")
-        attempts = try row.value("attempts")
-        listedAt = try row.value("listed_at")
-        renderedAt = try row.optional("rendered_at")
-        requestedAt = try row.optional("requested_at")
-        viewedAt = try row.optional("viewed_at")
+        let viewedAt: Timestamp? = try row.optional("viewed_at")
         let readAt: Timestamp = try row.value("read_at")
-        self.readAt = readAt
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
-        ledger = try BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger()
-        views = try ViewStatistics(
+        let ledger = try BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger()
+        let views = try ViewStatistics(
             rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
-        let family = try row.optional("family", as: Int16.self)
-        self.family = family.flatMap { WidgetFamily(rawValue: $0) }
-        hasUnknownFamily = family != nil && self.family == nil
-        configuration = try WidgetConfiguration(storedCanonical: row.value("configuration"))
-        locale = try row.optional("locale")
-        timeZone = try row.optional("time_zone")
-        user = try row.optional("user_id")
-        let isTargeted = state.requested > state.rendered
-        if isTargeted {
+        let storedFamily = try row.optional("family", as: Int16.self)
+        let family = storedFamily.flatMap { WidgetFamily(rawValue: $0) }
+        var cause: EventPosition?
+        var reason: ReloadReason?
+        if state.requested > state.rendered {
             cause = try row.cause(topic: "cause_topic", partition: "cause_partition", offset: "cause_offset")
             reason = try row.reason("cause_reason")
         } else if kind.isAhead(of: state.generation) {
             cause = try row.cause(topic: "kind_topic", partition: "kind_partition", offset: "kind_offset")
             reason = try row.reason("kind_reason")
-        } else {
-            cause = nil
-            reason = nil
         }
+        try self.init(
+            row: row.value("row"), id: row.value("identity"), kindID: row.value("kind_id"), state: state, kind: kind,
+            revision: row.value("revision"), contentRevision: row.value("content_revision"),
+            hash: row.optional("hash"), attempts: row.value("attempts"), listedAt: row.value("listed_at"),
+            renderedAt: row.optional("rendered_at"), requestedAt: row.optional("requested_at"), viewedAt: viewedAt,
+            ledger: ledger, views: views, family: family, hasUnknownFamily: storedFamily != nil && family == nil,
+            configuration: WidgetConfiguration(storedCanonical: row.value("configuration")),
+            locale: row.optional("locale"), timeZone: row.optional("time_zone"), user: row.optional("user_id"),
+            cause: cause, reason: reason, readAt: readAt)
     }
 
     /// Whether a request is newer than the stored content.

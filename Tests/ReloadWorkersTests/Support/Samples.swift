@@ -41,8 +41,9 @@ enum Sample {
         ClaimedTimeline(
             row: row, id: TimelineID(high: 1, low: UInt64(row)), kindID: kindID, state: state, kind: kind,
             revision: revision, contentRevision: revision, hash: nil, attempts: attempts, listedAt: listedAt,
-            renderedAt: renderedAt, requestedAt: nil, viewedAt: nil, ledger: ledger, views: views, cause: nil,
-            reason: nil, readAt: now)
+            renderedAt: renderedAt, requestedAt: nil, viewedAt: nil, ledger: ledger, views: views,
+            family: .systemSmall, hasUnknownFamily: false, configuration: .empty, locale: "en-GB",
+            timeZone: "Europe/London", user: "u\(row)", cause: nil, reason: nil, readAt: now)
     }
 
     static func list(
