@@ -105,20 +105,8 @@ package final class FreshetNode: Sendable {
         var limits = try settings.connectionLimits()
         let delivery =
             settings.role.runsDelivery ? (try settings.deliveryConfiguration(), try settings.apnsLimits()) : nil
-        let decides = settings.role.runsIngest || settings.role.runsWorkers
-        // The API publishes the requested changes.
-        producer =
-            decides || (settings.role.runsAPI && settings.api.keys != nil)
-            ? try KafkaProducer(
-                configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger) : nil
-        decisions =
-            if decides, settings.workers.publishDecisions, let producer {
-                DecisionLog(
-                    topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger
-                ) { await producer.send($0) }
-            } else {
-                nil
-            }
+        let outgoing = try Self.outgoing(settings, kafka, logger)
+        (producer, decisions) = (outgoing?.producer, outgoing?.decisions)
         // Clients must be shut down, so they are made where nothing fails any more.
         let (egress, connections) = (egress, configuration.concurrency)
         func client(_ limits: ConnectionLimits) -> HTTPClient {
@@ -150,6 +138,22 @@ package final class FreshetNode: Sendable {
         var configuration = embedded.configuration
         configuration.properties.merge(settings.kafka.properties) { $1 }
         return (configuration, embedded)
+    }
+
+    /// Producer of the node's own messages, and publisher of decisions, if it is enabled; nil if it sends none.
+    private static func outgoing(
+        _ settings: Settings, _ kafka: KafkaConfiguration, _ logger: Logger
+    ) throws -> (producer: KafkaProducer, decisions: DecisionLog?)? {
+        let decides = settings.role.runsIngest || settings.role.runsWorkers
+        // The API publishes the requested changes.
+        guard decides || (settings.role.runsAPI && settings.api.keys != nil) else { return nil }
+        let producer = try KafkaProducer(
+            configuration: kafka, deliveryTimeout: settings.kafka.deliveryTimeout, logger: logger)
+        guard decides, settings.workers.publishDecisions else { return (producer, nil) }
+        let decisions = DecisionLog(
+            topic: settings.topics.decisions, inputs: settings.topics.inputs, logger: logger
+        ) { await producer.send($0) }
+        return (producer, decisions)
     }
 
     // MARK: Services

@@ -330,23 +330,15 @@ extension LifecycleFold {
                 if record.isUnplaced { continue }
                 throw .directoryIsBehind
             }
-            var id: TimelineID?
             let placement = record.placement
             let known = state.resolved.flatMap { $0.placement == placement ? $0 : nil }
             let resolved = record.removed ? nil : known ?? kind.definition.resolve(placement)
-            if let identity = resolved?.identity {
-                let shown = identity.id
-                id = shown
+            let id = resolved?.identity.id
+            if let identity = resolved?.identity, let shown = id {
                 var delay = Duration.zero
-                let isNew =
-                    state.isBack
-                    || state.stored.map { $0.kindID != kind.id || !Text.equal($0.user, record.user) } ?? true
-                if let patience, isNew, let cause = state.cause, !kind.isRetired,
-                    kind.definition.intent?.undecided(in: record.configuration).isEmpty == false
-                {
+                if let patience, let widget = Self.undecided(record, state, kind, app) {
                     delay = patience
-                    writes.undecided.append(
-                        UndecidedWidget(app: app, kind: kind.definition, record: record, cause: cause))
+                    writes.undecided.append(widget)
                 }
                 // Placing has no effect on a timeline that is neither new, orphaned nor asleep.
                 if state.stored?.timeline?.id != shown || state.isPlaced {
@@ -361,16 +353,7 @@ extension LifecycleFold {
             }
             let old = state.stored?.timeline
             if let old, old.id != id { departed.insert(old.row) }
-            let isKept = id != nil && old?.id == id
-            let widget: LifecycleWrites.Widget = (
-                write: WidgetWrite(
-                    appID: key.appID, id: record.widget, kindID: kind.id, family: record.family,
-                    timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
-                    environment: record.environment, configuration: resolved?.configuration,
-                    misfits: resolved?.problems.count ?? 0,
-                    changedAt: record.changedAt, isBack: state.isBack),
-                timeline: isKept ? nil : id
-            )
+            let widget = Self.row(of: record, state, kind, resolved, showing: id)
             if state.stored == nil {
                 writes.inserts.append(widget)
             } else {
@@ -381,6 +364,37 @@ extension LifecycleFold {
         writes.departures = Array(departed)
         writes.placeholders = Array(placeholders)
         return writes
+    }
+
+    /// The widget, if it is new and lacks values for parameters with a dynamic default.
+    private static func undecided(
+        _ record: WidgetRecord, _ state: State, _ kind: RegisteredKind, _ app: RegisteredApp
+    ) -> UndecidedWidget? {
+        let isNew =
+            state.isBack || state.stored.map { $0.kindID != kind.id || !Text.equal($0.user, record.user) } ?? true
+        guard isNew, let cause = state.cause, !kind.isRetired,
+            kind.definition.intent?.undecided(in: record.configuration).isEmpty == false
+        else { return nil }
+        return UndecidedWidget(app: app, kind: kind.definition, record: record, cause: cause)
+    }
+
+    /// The new row of a widget.
+    ///
+    /// - Parameters:
+    ///   - resolved: placement of the widget; nil if it is removed.
+    ///   - id: identity of the timeline that it shows; nil likewise.
+    private static func row(
+        of record: WidgetRecord, _ state: State, _ kind: RegisteredKind, _ resolved: ResolvedPlacement?,
+        showing id: TimelineID?
+    ) -> LifecycleWrites.Widget {
+        let old = state.stored?.timeline
+        let isKept = id != nil && old?.id == id
+        let write = WidgetWrite(
+            appID: kind.appID, id: record.widget, kindID: kind.id, family: record.family,
+            timelineID: isKept ? old?.row : nil, user: record.user, device: record.device,
+            environment: record.environment, configuration: resolved?.configuration,
+            misfits: resolved?.problems.count ?? 0, changedAt: record.changedAt, isBack: state.isBack)
+        return (write, isKept ? nil : id)
     }
 
     /// The kind of the record's name. For a retired kind, the kind of the stored row; for a widget that was never

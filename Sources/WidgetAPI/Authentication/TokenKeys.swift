@@ -95,58 +95,16 @@ extension TokenKeys {
 extension TokenKeys.Key {
     /// Reads one key of a set; nil for a key that does not verify tokens.
     fileprivate init?(_ value: JSONValue, at pointer: String) async throws(ModelError) {
-        func problem(in member: String, _ message: String) -> ModelError {
-            ModelError(message: message, pointer: "\(pointer)/\(member)")
-        }
-        func coordinate(_ member: String) throws(ModelError) -> String {
-            guard try Self.bytes(member, of: value, at: pointer).count == 32 else {
-                throw problem(in: member, "expected 32 bytes")
-            }
-            return try Self.text(member, of: value, at: pointer)
-        }
         guard let algorithm = try Self.algorithm(of: value, at: pointer) else { return nil }
         let id = try Self.text("kid", of: value, at: pointer)
         guard (1...256).contains(id.utf8.count), id.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw problem(in: "kid", "expected 1 to 256 bytes of printable ASCII without spaces")
+            throw ModelError(
+                message: "expected 1 to 256 bytes of printable ASCII without spaces", pointer: "\(pointer)/kid")
         }
-        let (collection, kid) = (JWTKeyCollection(), JWKIdentifier(string: id))
         let isPrivate = value["d"] != nil
         do {
-            switch algorithm {
-            case .hs256:
-                let secret = try Self.bytes("k", of: value, at: pointer)
-                guard secret.count >= TokenKeys.minimumSecretBytes else {
-                    throw problem(
-                        in: "k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
-                }
-                // With a public key as the secret, every holder of the public key could sign.
-                guard !secret.starts(with: "-----BEGIN".utf8) else {
-                    throw problem(in: "k", "is a PEM file, and no secret")
-                }
-                await collection.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256, kid: kid)
-            case .es256:
-                let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
-                if isPrivate {
-                    let key = try ES256PrivateKey(key: try coordinate("d"))
-                    guard key.publicKey == publicKey else {
-                        throw problem(in: "d", "belongs to another public key")
-                    }
-                    await collection.add(ecdsa: key, kid: kid)
-                } else {
-                    await collection.add(ecdsa: publicKey, kid: kid)
-                }
-            case .eddsa:
-                let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
-                if isPrivate {
-                    let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
-                    guard key.publicKey == publicKey else {
-                        throw problem(in: "d", "belongs to another public key")
-                    }
-                    await collection.add(eddsa: key, kid: kid)
-                } else {
-                    await collection.add(eddsa: publicKey, kid: kid)
-                }
-            }
+            let collection = try await Self.collection(
+                of: value, algorithm, isPrivate: isPrivate, kid: JWKIdentifier(string: id), at: pointer)
             self.init(
                 id: id, algorithm: algorithm, collection: collection, canSign: isPrivate || algorithm == .hs256)
         } catch let error as ModelError {
@@ -155,6 +113,60 @@ extension TokenKeys.Key {
             // The library's error may contain the key.
             throw ModelError(message: "is no \(algorithm.rawValue) key", pointer: pointer)
         }
+    }
+
+    /// A collection of the key alone.
+    ///
+    /// - Throws: ``ModelError``, or an error of the library, which may contain the key.
+    private static func collection(
+        of value: JSONValue, _ algorithm: TokenAlgorithm, isPrivate: Bool, kid: JWKIdentifier, at pointer: String
+    ) async throws -> JWTKeyCollection {
+        func problem(in member: String, _ message: String) -> ModelError {
+            ModelError(message: message, pointer: "\(pointer)/\(member)")
+        }
+        func coordinate(_ member: String) throws(ModelError) -> String {
+            guard try bytes(member, of: value, at: pointer).count == 32 else {
+                throw problem(in: member, "expected 32 bytes")
+            }
+            return try text(member, of: value, at: pointer)
+        }
+        let collection = JWTKeyCollection()
+        switch algorithm {
+        case .hs256:
+            let secret = try bytes("k", of: value, at: pointer)
+            guard secret.count >= TokenKeys.minimumSecretBytes else {
+                throw problem(
+                    in: "k", "expected \(TokenKeys.minimumSecretBytes) bytes or more, found \(secret.count)")
+            }
+            // With a public key as the secret, every holder of the public key could sign.
+            guard !secret.starts(with: "-----BEGIN".utf8) else {
+                throw problem(in: "k", "is a PEM file, and no secret")
+            }
+            await collection.add(hmac: HMACKey(from: secret), digestAlgorithm: .sha256, kid: kid)
+        case .es256:
+            let publicKey = try ES256PublicKey(parameters: (try coordinate("x"), try coordinate("y")))
+            if isPrivate {
+                let key = try ES256PrivateKey(key: try coordinate("d"))
+                guard key.publicKey == publicKey else {
+                    throw problem(in: "d", "belongs to another public key")
+                }
+                await collection.add(ecdsa: key, kid: kid)
+            } else {
+                await collection.add(ecdsa: publicKey, kid: kid)
+            }
+        case .eddsa:
+            let publicKey = try EdDSA.PublicKey(x: try coordinate("x"), curve: .ed25519)
+            if isPrivate {
+                let key = try EdDSA.PrivateKey(d: try coordinate("d"), curve: .ed25519)
+                guard key.publicKey == publicKey else {
+                    throw problem(in: "d", "belongs to another public key")
+                }
+                await collection.add(eddsa: key, kid: kid)
+            } else {
+                await collection.add(eddsa: publicKey, kid: kid)
+            }
+        }
+        return collection
     }
 
     private static func text(

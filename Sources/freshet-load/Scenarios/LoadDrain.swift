@@ -128,14 +128,7 @@ struct LoadDrain: Scenario {
         let output = environment.settings.topics.timelines
         let starts = try await environment.ends(of: output)
         let providerBefore = await environment.providerCounts()
-        var first = try await environment.vitals()
-        try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
-        var hasCheckpoint = false
-        if !runningService {
-            // Before the first pass only: later ones are not to pay for full pages again.
-            if number == 1 { hasCheckpoint = await environment.checkpoint() }
-            first = try await environment.vitals()
-        }
+        let (first, hasCheckpoint) = try await publish(widgets, in: world, pass: number, environment)
 
         Terminal.progress("draining, pass \(number) of \(backlog.passes)")
         let (ready, readyAt, last) = try await withService(environment) { service in
@@ -182,6 +175,22 @@ struct LoadDrain: Scenario {
             ("toolCPUSeconds", .rounded(usage?.tool)), ("checkpoint", .bool(hasCheckpoint)), ("losses", losses.json),
         ]
         return result
+    }
+
+    /// Publishes the events of a pass.
+    ///
+    /// - Returns: state of the database from which the pass is measured, and whether a checkpoint was written.
+    private func publish(
+        _ widgets: [Int], in world: LoadWorld, pass number: Int, _ environment: LoadTestEnvironment
+    ) async throws -> (first: DatabaseVitals, hasCheckpoint: Bool) {
+        let first = try await environment.vitals()
+        try await environment.publishReloads(of: widgets, in: world) { "load-\(number)-\($0)" }
+        // A running service begins while they are published.
+        guard !runningService else { return (first, false) }
+        // Before the first pass only: later ones are not to pay for full pages again.
+        var hasCheckpoint = false
+        if number == 1 { hasCheckpoint = await environment.checkpoint() }
+        return (try await environment.vitals(), hasCheckpoint)
     }
 
     /// Waits until so many events are applied, and no list is due or leased; gives up when nothing has moved for a
