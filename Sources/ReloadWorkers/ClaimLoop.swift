@@ -90,7 +90,7 @@ struct ClaimLoop {
         // A quarter of the room is for urgent lanes, except in a probe, which may find only patient ones.
         let urgentRoom = isProbe ? 0 : context.claimSize.share(of: configuration.maximumTimelinesInFlight) / 4
         let (targets, allowances) = context.protection.permitted(
-            kinds.claimTargets(of: Set(ready.lazy.map(\.kindID))), at: context.clock.elapsed)
+            kinds.claimTargets(of: Set(ready.lazy.map(\.queue.kindID))), at: context.clock.elapsed)
         let capacity = ClaimCapacity(
             timelines: timelines, patientTimelines: max(0, timelines - urgentRoom),
             concurrency: configuration.concurrency, requestsPerProvider: configuration.providerConcurrency,
@@ -98,8 +98,8 @@ struct ClaimLoop {
         let plan = scheduler.plan(due: ready, targets: targets, capacity: capacity)
         let requests = plan.requests.map { request in
             ClaimRequest(
-                kindID: request.kindID, lane: request.lane, lists: request.sizes.count, timelines: request.count,
-                since: isPartial ? watermarks.since(kindID: request.kindID, lane: request.lane) : .distantPast)
+                request.queue, lists: request.sizes.count, timelines: request.count,
+                since: isPartial ? watermarks.since(request.queue) : .distantPast)
         }
         guard !requests.isEmpty else { return (idle, plan.isHeldBack || plan.isFull) }
         if isProbe { context.output.probeStarted() }
@@ -113,9 +113,8 @@ struct ClaimLoop {
         let began = context.clock.elapsed
         let queues = known.kinds.keys.flatMap { kindID in
             ReloadLane.allCases.map { lane in
-                ClaimRequest(
-                    kindID: kindID, lane: lane, lists: 0,
-                    since: isPartial ? watermarks.since(kindID: kindID, lane: lane) : .distantPast)
+                let queue = KindLane(kindID: kindID, lane: lane)
+                return ClaimRequest(queue, lists: 0, since: isPartial ? watermarks.since(queue) : .distantPast)
             }
         }
         let ready = try await context.pool.query(.readyLists(queues, limit: Self.countedLists))
@@ -126,7 +125,7 @@ struct ClaimLoop {
 
     /// The directory, refreshed if a kind with ready lists is unknown or paused in it.
     private func complete(_ known: KindDirectory, for ready: [LaneTimelines]) async throws -> KindDirectory {
-        guard ready.contains(where: { known.kinds[$0.kindID]?.isPaused ?? true }) else { return known }
+        guard ready.contains(where: { known.kinds[$0.queue.kindID]?.isPaused ?? true }) else { return known }
         return try await directory.directory(maximumAge: context.configuration.pollInterval)
     }
 
@@ -136,8 +135,8 @@ struct ClaimLoop {
             context.configuration.grouped(requests, kinds: known.kinds, publishing: context.output.longestPublish)
         }
         var lists = 0
-        for (lease, requests) in grouped(requests.filter(\.lane.isUrgent))
-            + grouped(requests.filter { !$0.lane.isUrgent })
+        for (lease, requests) in grouped(requests.filter(\.queue.lane.isUrgent))
+            + grouped(requests.filter { !$0.queue.lane.isUrgent })
         {
             // Taken before the statement, so that the database's lease does not end earlier.
             let startedAt = context.clock.elapsed
@@ -149,7 +148,7 @@ struct ClaimLoop {
             context.metrics.claimed.increment(by: claim.count)
             pipeline.enter(claim, known, startedAt: startedAt, leaseEnds: startedAt + lease)
         }
-        if requests.contains(where: { $0.lane == .bulk }) { context.signals.sweeps.signal() }
+        if requests.contains(where: { $0.queue.lane == .bulk }) { context.signals.sweeps.signal() }
         return lists
     }
 }

@@ -100,7 +100,7 @@ struct PauseTests {
                 #expect(try await store.claim(lane).allSatisfy { $0.kindID == dueDate })
             }
             let depths = Statements.queueDepths(limit: 100, overdueAfter: .zero)
-            #expect(try await store.pool.query(depths).allSatisfy { $0.kindID == dueDate })
+            #expect(try await store.pool.query(depths).allSatisfy { $0.queue.kindID == dueDate })
             _ = try await store.store.resume(app: TestKinds.app, kind: "Purchases")
             try await sweep()
             var claimed = 0

@@ -51,7 +51,7 @@ struct RetireTests {
             let filter = WidgetFilter(app: TestKinds.app)
             #expect(try await store.pool.query(.listWidgets(filter, limit: 10)).map(\.id) == ["w3"])
             let depths = Statements.queueDepths(limit: 10, overdueAfter: .zero)
-            #expect(try await store.pool.query(depths).allSatisfy { $0.kindID != kindID })
+            #expect(try await store.pool.query(depths).allSatisfy { $0.queue.kindID != kindID })
             #expect(try await store.integer("SELECT count(*) FROM sweep") == 0)
         }
     }

@@ -46,7 +46,7 @@ extension TestStore {
     /// Claims lists of all kinds in a lane.
     func claim(_ lane: ReloadLane, lists: Int = 100, lease: Duration = .seconds(600)) async throws -> [LeasedList] {
         let requests = try await directory().kinds.keys.sorted().map {
-            ClaimRequest(kindID: $0, lane: lane, lists: lists)
+            ClaimRequest(KindLane(kindID: $0, lane: lane), lists: lists)
         }
         return Claim(try await pool.query(.claimLists(requests, lease: lease)))?.lists ?? []
     }

@@ -132,7 +132,7 @@ struct StatementPasses {
         while true {
             // As many lists as hold about the timelines of one store.
             let requests = kinds.map {
-                ClaimRequest(kindID: $0.id, lane: .push, lists: max(1, Self.batch / 50 / kinds.count))
+                ClaimRequest(KindLane(kindID: $0.id, lane: .push), lists: max(1, Self.batch / 50 / kinds.count))
             }
             var began = ContinuousClock.now
             let rows = try await connection.query(.claimLists(requests, lease: .seconds(60)))

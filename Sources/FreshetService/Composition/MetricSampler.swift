@@ -115,13 +115,13 @@ extension FreshetNode {
         let limit = max(100, Self.countedRows / max(1, known.kinds.count * ReloadLane.allCases.count))
         let rows = try await pool.query(.queueDepths(limit: limit, overdueAfter: settings.metricsOverdueAfter))
         for lane in ReloadLane.allCases {
-            let rows = rows.filter { $0.lane == lane }
+            let rows = rows.filter { $0.queue.lane == lane }
             metrics.readyLists(lane.name).set(rows.reduce(0) { $0 + $1.lists })
             metrics.due(lane.name).set(rows.reduce(0) { $0 + $1.due })
             metrics.overdue(lane.name).set(rows.reduce(0) { $0 + $1.overdue })
             metrics.oldestOverdue(lane.name).set(rows.map(\.oldest).max() ?? 0)
         }
-        set(metrics.kindOldestDue, rows.map { ($0.kindID, [], $0.oldest) }, known)
+        set(metrics.kindOldestDue, rows.map { ($0.queue.kindID, [], $0.oldest) }, known)
     }
 
     private func readAges() async throws {

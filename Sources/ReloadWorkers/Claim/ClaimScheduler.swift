@@ -3,12 +3,6 @@
 import WidgetModel
 import WidgetStore
 
-/// Timelines of one kind and lane.
-struct KindLane: Hashable, Sendable {
-    let kindID: Int32
-    let lane: ReloadLane
-}
-
 /// Shares room between lanes by weight, between a lane's apps and an app's kinds by deficit round-robin. Claims only
 /// work for which the provider has free slots: a slow provider's work stays due for any process. Patient lanes leave
 /// slots for urgent ones and do not share their requests, so that a single reload waits neither for a slot nor for a
@@ -127,10 +121,9 @@ struct ClaimRoom {
         self.targets = targets
         self.capacity = capacity
         for row in rows where row.count > 0 {
-            guard targets[row.kindID] != nil else { continue }
-            let queue = KindLane(kindID: row.kindID, lane: row.lane)
-            due[queue, default: 0] += row.count
-            if !row.sizes.isEmpty { lists[queue] = row.sizes[...] }
+            guard targets[row.queue.kindID] != nil else { continue }
+            due[row.queue, default: 0] += row.count
+            if !row.sizes.isEmpty { lists[row.queue] = row.sizes[...] }
         }
         eligible = due.keys.reduce(into: [:]) { eligible, queue in
             if let target = targets[queue.kindID], places(for: queue, target) > 0 { eligible[queue] = target }
@@ -181,7 +174,7 @@ struct ClaimRoom {
     mutating func take(from queue: KindLane, atMost limit: Int) -> LaneTimelines {
         let target = target(of: queue)
         let wanted = min(due[queue, default: 0], limit, places(for: queue, target))
-        var taken = LaneTimelines(kindID: queue.kindID, lane: queue.lane, count: 0)
+        var taken = LaneTimelines(queue, count: 0)
         while taken.count < wanted, let size = lists[queue]?.popFirst() {
             taken.count += size
             taken.sizes.append(size)
@@ -316,7 +309,5 @@ struct ClaimWatermarks: Sendable {
         }
     }
 
-    func since(kindID: Int32, lane: ReloadLane) -> Timestamp {
-        times[KindLane(kindID: kindID, lane: lane)] ?? .distantPast
-    }
+    func since(_ queue: KindLane) -> Timestamp { times[queue] ?? .distantPast }
 }

@@ -123,7 +123,9 @@ extension WorkerConfiguration {
         _ requests: [ClaimRequest], kinds: [Int32: RegisteredKind], publishing: Duration
     ) -> [(lease: Duration, requests: [ClaimRequest])] {
         let groups = Dictionary(grouping: requests) { request in
-            kinds[request.kindID].map { roundedLease(for: $0, lane: request.lane, publishing: publishing) } ?? lease
+            kinds[request.queue.kindID].map { kind in
+                roundedLease(for: kind, lane: request.queue.lane, publishing: publishing)
+            } ?? lease
         }
         return groups.sorted { $0.key < $1.key }.map { (lease: $0.key, requests: $0.value) }
     }

@@ -3,22 +3,31 @@
 package import PostgresClient
 package import WidgetModel
 
+/// A kind's work lists of one lane.
+package struct KindLane: Hashable, Sendable {
+    package let kindID: Int32
+    package let lane: ReloadLane
+
+    package init(kindID: Int32, lane: ReloadLane) {
+        (self.kindID, self.lane) = (kindID, lane)
+    }
+
+    init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        try self.init(kindID: row.value("kind_id"), lane: row.value("lane"))
+    }
+}
+
 /// Number of lists of one kind and lane to lease.
 package struct ClaimRequest: Hashable, Sendable {
-    package var kindID: Int32
-    package var lane: ReloadLane
+    package var queue: KindLane
     package var lists: Int
     /// Number of timelines that ends the claim: a further list is leased only while those before it hold fewer.
     package var timelines: Int
     /// Earliest ready time of the lists to lease.
     package var since: Timestamp
 
-    package init(kindID: Int32, lane: ReloadLane, lists: Int, timelines: Int = .max, since: Timestamp = .distantPast) {
-        self.kindID = kindID
-        self.lane = lane
-        self.lists = lists
-        self.timelines = timelines
-        self.since = since
+    package init(_ queue: KindLane, lists: Int, timelines: Int = .max, since: Timestamp = .distantPast) {
+        (self.queue, self.lists, self.timelines, self.since) = (queue, lists, timelines, since)
     }
 }
 
@@ -26,7 +35,7 @@ package struct ClaimRequest: Hashable, Sendable {
 package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
 
 private let wanted = InputColumns<ClaimRequest>([
-    .init("kind_id") { $0.kindID }, .init("lane") { $0.lane },
+    .init("kind_id") { $0.queue.kindID }, .init("lane") { $0.queue.lane },
     .init("lists") { Int32(clamping: $0.lists) }, .init("timelines") { $0.timelines },
     .init("since") { $0.since },
 ])
@@ -110,20 +119,19 @@ extension MarkedTimeline {
 
 /// Timelines of one kind and lane: ready ones, or those to claim.
 package struct LaneTimelines: Sendable, Hashable {
-    package let kindID: Int32
-    package let lane: ReloadLane
+    package let queue: KindLane
     package var count: Int
     /// Numbers of timelines in the lists, the oldest first; a list is leased as a whole. Empty if timelines can be
     /// leased one by one.
     package var sizes: [Int]
 
-    package init(kindID: Int32, lane: ReloadLane, count: Int, sizes: [Int] = []) {
-        (self.kindID, self.lane, self.count, self.sizes) = (kindID, lane, count, sizes)
+    package init(_ queue: KindLane, count: Int, sizes: [Int] = []) {
+        (self.queue, self.count, self.sizes) = (queue, count, sizes)
     }
 }
 
 private let claimListsInput = InputColumns<ClaimRequest>([
-    .init("kind_id") { $0.kindID }, .init("lane") { $0.lane }, .init("since") { $0.since },
+    .init("kind_id") { $0.queue.kindID }, .init("lane") { $0.queue.lane }, .init("since") { $0.since },
 ])
 
 private let readyListsSQL = """
@@ -166,8 +174,7 @@ extension PostgresStatement where Self == Statements {
             let lists: [Int32] = try row.array("sizes")
             // A list takes room even if all of its timelines are superseded.
             let sizes = lists.map { max(1, Int($0)) }
-            return try LaneTimelines(
-                kindID: row.value("kind_id"), lane: row.value("lane"), count: sizes.reduce(0, +), sizes: sizes)
+            return LaneTimelines(try KindLane(row), count: sizes.reduce(0, +), sizes: sizes)
         }
     }
 }

@@ -4,8 +4,7 @@ package import PostgresClient
 package import WidgetModel
 
 package struct QueueDepth: Hashable, Sendable {
-    package let kindID: Int32
-    package let lane: ReloadLane
+    package let queue: KindLane
     /// Ready lists and their timelines, counted up to the limit in whole lists.
     package let lists: Int
     package let due: Int
@@ -66,7 +65,7 @@ extension PostgresStatement where Self == Statements {
             """, (limit + workListLimit - 1) / workListLimit, overdueAfter.wholeMilliseconds
         ) { row in
             try QueueDepth(
-                kindID: row.value("kind_id"), lane: row.value("lane"), lists: row.value("lists"), due: row.value("due"),
+                queue: KindLane(row), lists: row.value("lists"), due: row.value("due"),
                 overdue: row.value("overdue"), oldest: row.value("oldest"))
         }
     }

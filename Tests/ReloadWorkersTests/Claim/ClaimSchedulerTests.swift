@@ -10,7 +10,7 @@ import WidgetStore
 /// Distribution of room among lanes, apps and kinds.
 struct ClaimSchedulerTests {
     private static func row(_ kindID: Int32, _ lane: ReloadLane, _ count: Int) -> LaneTimelines {
-        LaneTimelines(kindID: kindID, lane: lane, count: count)
+        LaneTimelines(KindLane(kindID: kindID, lane: lane), count: count)
     }
 
     /// App 1 has kinds 11, 12, … at one provider; app 2 has kinds 21, 22, … at another.
@@ -45,11 +45,11 @@ struct ClaimSchedulerTests {
     private typealias Plan = (requests: [LaneTimelines], isHeldBack: Bool, isFull: Bool)
 
     private func count(_ plan: Plan, _ lane: ReloadLane) -> Int {
-        plan.requests.filter { $0.lane == lane }.map(\.count).reduce(0, +)
+        plan.requests.filter { $0.queue.lane == lane }.map(\.count).reduce(0, +)
     }
 
     private func count(_ plan: Plan, kind: Int32) -> Int {
-        plan.requests.filter { $0.kindID == kind }.map(\.count).reduce(0, +)
+        plan.requests.filter { $0.queue.kindID == kind }.map(\.count).reduce(0, +)
     }
 
     @Test func everythingIsClaimedWhenThereIsRoom() {
@@ -80,7 +80,7 @@ struct ClaimSchedulerTests {
             let plan = scheduler.plan(
                 due: ReloadLane.allCases.map { Self.row(11, $0, 1_000) }, targets: Self.targets(maxBatch: 1, 11),
                 capacity: Self.capacity(1))
-            for request in plan.requests { served[request.lane, default: 0] += request.count }
+            for request in plan.requests { served[request.queue.lane, default: 0] += request.count }
         }
         #expect(served == [.interactive: 160, .push: 80, .scheduled: 40, .bulk: 20])
     }
@@ -115,7 +115,7 @@ struct ClaimSchedulerTests {
             let plan = scheduler.plan(
                 due: [11, 12, 21, 31].map { Self.row($0, .push, 5_000) }, targets: Self.targets(11, 12, 21, 31),
                 capacity: Self.capacity(100))
-            for request in plan.requests { served[request.kindID, default: 0] += request.count }
+            for request in plan.requests { served[request.queue.kindID, default: 0] += request.count }
         }
         #expect(abs(served[21, default: 0] - served[31, default: 0]) <= 100)
         #expect(abs(served[11, default: 0] - served[12, default: 0]) <= 100)
@@ -156,7 +156,7 @@ struct ClaimSchedulerTests {
         targets[13] = ClaimTarget(
             appID: 1, provider: ProviderKey(appID: 1, app: "a", url: "http://other"), maxBatch: 10)
         let apart = scheduler.plan(due: due, targets: targets, capacity: Self.capacity(1_000, concurrency: 1))
-        #expect(Set(apart.requests.map(\.kindID)) == [11, 12] || apart.requests.map(\.kindID) == [13])
+        #expect(Set(apart.requests.map(\.queue.kindID)) == [11, 12] || apart.requests.map(\.queue.kindID) == [13])
         #expect(apart.isHeldBack)
     }
 
@@ -224,7 +224,7 @@ struct ClaimSchedulerTests {
                 due: [.push, .scheduled, .bulk].map { Self.row(11, $0, 1_000) },
                 targets: Self.targets(maxBatch: 25, 11),
                 capacity: Self.capacity(1_000, concurrency: 8, perProvider: 8, inFlight: [provider: held]))
-            for request in plan.requests { served[request.lane, default: 0] += request.count }
+            for request in plan.requests { served[request.queue.lane, default: 0] += request.count }
         }
         #expect(served == [.push: 10_000, .scheduled: 5_000, .bulk: 2_500])
     }
@@ -244,7 +244,7 @@ struct ClaimSchedulerTests {
         var scheduler = ClaimScheduler()
         let kinds = (0..<160).map { Int32(10 * ($0 + 1) + 1) }
         let sizes = Array(repeating: 200, count: 64)
-        let due = kinds.map { LaneTimelines(kindID: $0, lane: .push, count: 12_800, sizes: sizes) }
+        let due = kinds.map { LaneTimelines(KindLane(kindID: $0, lane: .push), count: 12_800, sizes: sizes) }
         let targets = Dictionary(
             uniqueKeysWithValues: kinds.map { kind in
                 let provider = ProviderKey(appID: kind, app: "a", url: "http://p\(kind)")
@@ -256,7 +256,7 @@ struct ClaimSchedulerTests {
                 due: due, targets: targets, capacity: Self.capacity(4_000, concurrency: 1_000, perProvider: 8))
             #expect(plan.requests.allSatisfy { $0.count == 200 * $0.sizes.count })
             #expect((4_000..<4_200).contains(plan.requests.reduce(0) { $0 + $1.count }) && plan.isFull)
-            for request in plan.requests { served[request.kindID, default: 0] += request.count }
+            for request in plan.requests { served[request.queue.kindID, default: 0] += request.count }
         }
         #expect(served.count == kinds.count && Set(served.values) == [400], "kinds take turns")
     }
@@ -264,7 +264,7 @@ struct ClaimSchedulerTests {
     @Test("The largest list of a kind with small batches takes no more slots than are free")
     func listBeyondSlots() {
         var scheduler = ClaimScheduler()
-        let due = [11, 21].map { LaneTimelines(kindID: $0, lane: .push, count: 400, sizes: [200, 200]) }
+        let due = [11, 21].map { LaneTimelines(KindLane(kindID: $0, lane: .push), count: 400, sizes: [200, 200]) }
         let plan = scheduler.plan(
             due: due, targets: Self.targets(maxBatch: 1, 11, 21),
             capacity: Self.capacity(1_000, concurrency: 16, perProvider: 8))
@@ -303,14 +303,18 @@ struct ClaimSchedulerTests {
             #expect(patient <= capacity.patientTimelines)
             let requests = [Int32(1), 2, 3].map { app in
                 [true, false].map { isUrgent in
-                    let requests = plan.requests.filter { $0.kindID / 10 == app && $0.lane.isUrgent == isUrgent }
+                    let requests = plan.requests.filter {
+                        $0.queue.kindID / 10 == app && $0.queue.lane.isUrgent == isUrgent
+                    }
                     return (requests.map(\.count).reduce(0, +) + maxBatch - 1) / maxBatch
                 }.reduce(0, +)
             }
             #expect(requests.reduce(0, +) <= capacity.concurrency)
             #expect(requests.allSatisfy { $0 <= capacity.requestsPerProvider })
             for request in plan.requests {
-                let available = due.first { $0.kindID == request.kindID && $0.lane == request.lane }?.count ?? 0
+                let available =
+                    due.first { $0.queue.kindID == request.queue.kindID && $0.queue.lane == request.queue.lane }?.count
+                    ?? 0
                 #expect(request.count > 0 && request.count <= available)
             }
             let available = due.map(\.count).reduce(0, +)

@@ -22,7 +22,7 @@ struct ClaimWatermarksTests {
         watermarks.lookedForAll(took: ClaimWatermarks.slow, at: .seconds(1))
         watermarks.claimed([Self.claimed(1, .push, dueAfter: .seconds(1))])
         #expect(!watermarks.isPartial(at: .seconds(1)))
-        #expect(watermarks.since(kindID: 1, lane: .push) == .distantPast)
+        #expect(watermarks.since(KindLane(kindID: 1, lane: .push)) == .distantPast)
     }
 
     @Test("After a slow claim the next ones start before the latest claimed time, by queue")
@@ -35,12 +35,12 @@ struct ClaimWatermarksTests {
             Self.claimed(2, .bulk, dueAfter: .seconds(1)),
         ])
         #expect(watermarks.isPartial(at: .seconds(10)))
-        #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
-        #expect(watermarks.since(kindID: 2, lane: .bulk) == Self.start + .seconds(1) - ClaimWatermarks.slack)
-        #expect(watermarks.since(kindID: 1, lane: .bulk) == .distantPast)
+        #expect(watermarks.since(KindLane(kindID: 1, lane: .push)) == Self.start + .seconds(5) - ClaimWatermarks.slack)
+        #expect(watermarks.since(KindLane(kindID: 2, lane: .bulk)) == Self.start + .seconds(1) - ClaimWatermarks.slack)
+        #expect(watermarks.since(KindLane(kindID: 1, lane: .bulk)) == .distantPast)
         // A claim of late lists leaves the watermark in place.
         watermarks.claimed([Self.claimed(1, .push, dueAfter: .seconds(2))])
-        #expect(watermarks.since(kindID: 1, lane: .push) == Self.start + .seconds(5) - ClaimWatermarks.slack)
+        #expect(watermarks.since(KindLane(kindID: 1, lane: .push)) == Self.start + .seconds(5) - ClaimWatermarks.slack)
     }
 
     @Test("A full scan follows after a second, or later if scans are slow; fast scans remove the watermarks")
@@ -53,6 +53,8 @@ struct ClaimWatermarksTests {
         watermarks.lookedForAll(took: .milliseconds(400), at: .seconds(12))
         #expect(watermarks.isPartial(at: .milliseconds(15_999)) && !watermarks.isPartial(at: .seconds(16)))
         watermarks.lookedForAll(took: .milliseconds(2), at: .seconds(17))
-        #expect(!watermarks.isPartial(at: .seconds(17)) && watermarks.since(kindID: 1, lane: .push) == .distantPast)
+        #expect(
+            !watermarks.isPartial(at: .seconds(17))
+                && watermarks.since(KindLane(kindID: 1, lane: .push)) == .distantPast)
     }
 }

@@ -42,9 +42,9 @@ struct LeasePlanTests {
             1: kind(1, timeout: .seconds(1)), 2: kind(2, timeout: .seconds(120)), 3: kind(3, timeout: .seconds(2)),
         ]
         .reduce(into: [Int32: RegisteredKind]()) { $0[Int32($1.key)] = $1.value }
-        let requests = [1, 2, 3].map { ClaimRequest(kindID: $0, lane: .push, lists: 5) }
+        let requests = [1, 2, 3].map { ClaimRequest(KindLane(kindID: $0, lane: .push), lists: 5) }
         let groups = plan.grouped(requests, kinds: kinds, publishing: .seconds(20))
         #expect(groups.map(\.lease) == [.seconds(30), .seconds(150)])
-        #expect(groups.map { $0.requests.map(\.kindID) } == [[1, 3], [2]])
+        #expect(groups.map { $0.requests.map(\.queue.kindID) } == [[1, 3], [2]])
     }
 }

@@ -30,7 +30,7 @@ struct UnreadableRowTests {
         try await withWorker { worker in
             try await worker.store.place([.test("w1")])
             let kind = try await worker.store.kindID("Purchases")
-            let requests = ReloadLane.allCases.map { ClaimRequest(kindID: kind, lane: $0, lists: 9) }
+            let requests = ReloadLane.allCases.map { ClaimRequest(KindLane(kindID: kind, lane: $0), lists: 9) }
             let claim = try #require(
                 Claim(try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))))
             worker.pipeline.enter(claim, .empty, startedAt: .zero, leaseEnds: .seconds(3_600))

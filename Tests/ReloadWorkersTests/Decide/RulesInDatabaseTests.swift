@@ -305,7 +305,7 @@ struct RulesInDatabaseTests {
             try await worker.store.place([.test("w1"), .test("w2", kind: "DueDate")], at: Timestamp.now())
             try await worker.store.sql("UPDATE kind SET paused_at = now() WHERE name = 'Purchases'")
             let requests = try await worker.store.directory().kinds.keys.map {
-                ClaimRequest(kindID: $0, lane: .interactive, lists: 10)
+                ClaimRequest(KindLane(kindID: $0, lane: .interactive), lists: 10)
             }
             let claimed = try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))
             #expect(claimed.count == 1)

@@ -79,7 +79,9 @@ struct ProviderStormTests {
         private mutating func claim() {
             guard inFlight.count < 32 else { return }
             // Half of the due timelines belong to provider 0.
-            let due = (0..<10).map { LaneTimelines(kindID: Int32($0), lane: .push, count: $0 == 0 ? 900 : 100) }
+            let due = (0..<10).map {
+                LaneTimelines(KindLane(kindID: Int32($0), lane: .push), count: $0 == 0 ? 900 : 100)
+            }
             let permitted = protection.permitted(targets, at: time)
             let capacity = ClaimCapacity(
                 timelines: 1_000, patientTimelines: 1_000, concurrency: 32,
@@ -87,7 +89,7 @@ struct ProviderStormTests {
             for request in scheduler.plan(due: due, targets: permitted.targets, capacity: capacity).requests {
                 var left = request.count
                 while left > 0 {
-                    start(Int(request.kindID), min(left, 10))
+                    start(Int(request.queue.kindID), min(left, 10))
                     left -= 10
                 }
             }
@@ -244,7 +246,9 @@ struct ProviderProtectionTests {
                 (Int32($0), ClaimTarget(appID: 1, provider: sick, maxBatch: 10))
             })
         let due = (1...3).flatMap { kind in
-            [ReloadLane.interactive, .push, .bulk].map { LaneTimelines(kindID: Int32(kind), lane: $0, count: 50) }
+            [ReloadLane.interactive, .push, .bulk].map {
+                LaneTimelines(KindLane(kindID: Int32(kind), lane: $0), count: 50)
+            }
         }
         let permitted = protection.permitted(targets, at: .seconds(2))
         let capacity = ClaimCapacity(
@@ -274,7 +278,7 @@ struct ProviderProtectionTests {
         capacity.allowances = [grown: ProviderAllowance(requests: limit)]
         var scheduler = ClaimScheduler()
         let plan = scheduler.plan(
-            due: [LaneTimelines(kindID: 1, lane: .push, count: 1_000)],
+            due: [LaneTimelines(KindLane(kindID: 1, lane: .push), count: 1_000)],
             targets: [1: ClaimTarget(appID: 1, provider: grown, maxBatch: 10)], capacity: capacity)
         #expect(plan.requests.map(\.count).reduce(0, +) == room * 10)
     }

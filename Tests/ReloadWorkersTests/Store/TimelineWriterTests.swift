@@ -17,7 +17,7 @@ struct TimelineWriterTests {
     ) async throws -> [TimelineJob] {
         let known = try await worker.store.directory()
         let requests = known.kinds.keys.flatMap { kind in
-            ReloadLane.allCases.map { ClaimRequest(kindID: kind, lane: $0, lists: 100) }
+            ReloadLane.allCases.map { ClaimRequest(KindLane(kindID: kind, lane: $0), lists: 100) }
         }
         let rows = try await worker.store.pool.query(.claimLists(requests, lease: .seconds(30)))
         let claimed = try #require(Claim(rows))

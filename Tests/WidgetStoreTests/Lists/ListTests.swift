@@ -46,10 +46,10 @@ struct ListTests {
                     """)
             }
             let ready = try await store.pool.query(
-                .readyLists([ClaimRequest(kindID: kind, lane: .push, lists: 0)], limit: 4))
+                .readyLists([ClaimRequest(KindLane(kindID: kind, lane: .push), lists: 0)], limit: 4))
             #expect(ready.map(\.sizes) == [[1, 3, 2, 5]], "the oldest lists")
             for (timelines, lists) in [(4, 2), (3, 2), (1, 1), (1, 0)] {
-                let request = ClaimRequest(kindID: kind, lane: .push, lists: 10, timelines: timelines)
+                let request = ClaimRequest(KindLane(kindID: kind, lane: .push), lists: 10, timelines: timelines)
                 let rows = try await store.pool.query(.claimLists([request], lease: .seconds(30)))
                 #expect(Set(rows.map(\.list.id)).count == lists)
             }

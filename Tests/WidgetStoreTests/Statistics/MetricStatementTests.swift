@@ -36,7 +36,7 @@ struct MetricStatementTests {
             let all = try await depths(limit: 10_000)
             #expect(all.count == 4 && all.allSatisfy { $0.due == 30 })
             #expect(all.map(\.overdue).reduce(0, +) == 60)
-            let oldest = try #require(all.first { $0.lane == .interactive }?.oldest)
+            let oldest = try #require(all.first { $0.queue.lane == .interactive }?.oldest)
             #expect((144_000..<144_600).contains(oldest))
             // The oldest lists come first, so that a bounded count includes the overdue ones: two lists.
             #expect(try await depths(limit: 400).allSatisfy { $0.due == 6 && $0.overdue == 6 })
