@@ -89,7 +89,11 @@ package final class ClaimedTimeline: Sendable {
         self.readAt = readAt
     }
 
+    /// Reads the columns in their order, in which they are found the fastest.
     convenience init(_ row: borrowing PostgresRow) throws(PostgresError) {
+        let key: Int64 = try row.value("row")
+        let id: TimelineID = try row.value("identity")
+        let kindID: Int32 = try row.value("kind_id")
         let state = try TimelineState(
             requested: row.value("requested"), rendered: row.value("rendered"),
             freeRequested: row.value("free_requested"), forcedRequested: row.value("forced_requested"),
@@ -99,6 +103,13 @@ package final class ClaimedTimeline: Sendable {
         let kind = try KindGenerations(
             current: row.value("kind_generation"), free: row.value("kind_free"), forced: row.value("kind_forced"),
             cancelled: row.value("kind_cancelled"))
+        let revision: Int64 = try row.value("revision")
+        let contentRevision: Int64 = try row.value("content_revision")
+        let hash: ContentHash? = try row.optional("hash")
+        let attempts: Int16 = try row.value("attempts")
+        let listedAt: Timestamp = try row.value("listed_at")
+        let renderedAt: Timestamp? = try row.optional("rendered_at")
+        let requestedAt: Timestamp? = try row.optional("requested_at")
         let viewedAt: Timestamp? = try row.optional("viewed_at")
         let readAt: Timestamp = try row.value("read_at")
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
@@ -107,6 +118,10 @@ package final class ClaimedTimeline: Sendable {
             rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
         let storedFamily = try row.optional("family", as: Int16.self)
         let family = storedFamily.flatMap { WidgetFamily(rawValue: $0) }
+        let configuration = try WidgetConfiguration(storedCanonical: row.value("configuration"))
+        let locale: String? = try row.optional("locale")
+        let timeZone: String? = try row.optional("time_zone")
+        let user: String? = try row.optional("user_id")
         var cause: EventPosition?
         var reason: ReloadReason?
         if state.requested > state.rendered {
@@ -116,15 +131,12 @@ package final class ClaimedTimeline: Sendable {
             cause = try row.cause(topic: "kind_topic", partition: "kind_partition", offset: "kind_offset")
             reason = try row.reason("kind_reason")
         }
-        try self.init(
-            row: row.value("row"), id: row.value("identity"), kindID: row.value("kind_id"), state: state, kind: kind,
-            revision: row.value("revision"), contentRevision: row.value("content_revision"),
-            hash: row.optional("hash"), attempts: row.value("attempts"), listedAt: row.value("listed_at"),
-            renderedAt: row.optional("rendered_at"), requestedAt: row.optional("requested_at"), viewedAt: viewedAt,
-            ledger: ledger, views: views, family: family, hasUnknownFamily: storedFamily != nil && family == nil,
-            configuration: WidgetConfiguration(storedCanonical: row.value("configuration")),
-            locale: row.optional("locale"), timeZone: row.optional("time_zone"), user: row.optional("user_id"),
-            cause: cause, reason: reason, readAt: readAt)
+        self.init(
+            row: key, id: id, kindID: kindID, state: state, kind: kind, revision: revision,
+            contentRevision: contentRevision, hash: hash, attempts: attempts, listedAt: listedAt,
+            renderedAt: renderedAt, requestedAt: requestedAt, viewedAt: viewedAt, ledger: ledger, views: views,
+            family: family, hasUnknownFamily: storedFamily != nil && family == nil, configuration: configuration,
+            locale: locale, timeZone: timeZone, user: user, cause: cause, reason: reason, readAt: readAt)
     }
 
     /// Whether a request is newer than the stored content.
