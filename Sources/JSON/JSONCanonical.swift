@@ -17,14 +17,29 @@ extension JSONReader {
     package mutating func canonicalize<Value>(
         into out: inout [UInt8], _ read: (inout JSONReader) throws(JSONError) -> Value
     ) throws(JSONError) -> Value {
-        skipWhitespace()
-        run = position
+        beginRun()
         defer { run = -1 }
-        canonical.removeLast(to: 0)
         let value = try read(&self)
         endRun(at: position)
         unsafe out.append(contentsOf: UnsafeBufferPointer(canonical.suffix(from: 0)))
         return value
+    }
+
+    /// The RFC 8785 form of the values that a closure reads or skips.
+    package mutating func canonicalText(
+        _ read: (inout JSONReader) throws(JSONError) -> Void
+    ) throws(JSONError) -> String {
+        beginRun()
+        defer { run = -1 }
+        try read(&self)
+        endRun(at: position)
+        return unsafe String(decoding: UnsafeBufferPointer(canonical.suffix(from: 0)), as: UTF8.self)
+    }
+
+    private mutating func beginRun() {
+        _ = nextByte()
+        run = position
+        canonical.removeLast(to: 0)
     }
 
     /// Place in the canonical form of a byte of the current run.
@@ -32,10 +47,9 @@ extension JSONReader {
     func written(_ index: Int) -> Int { canonical.count &+ index &- run }
 
     /// Copies the current run up to an index, where the next one begins.
+    @inline(never)
     mutating func endRun(at index: Int) {
-        unsafe bytes.withUnsafeBufferPointer {
-            if let start = $0.baseAddress { unsafe canonical.append(start + run, count: index &- run) }
-        }
+        canonical.append(bytes, from: run, to: index)
         run = index
     }
 
@@ -58,32 +72,51 @@ extension JSONReader {
         run = token.end
     }
 
-    /// Notes where the member of the latest key begins in the canonical form, and whether it is in order.
-    mutating func writeKey(after first: Int) {
+    /// Writes the latest key, and notes whether it is in order.
+    @inline(__always)
+    mutating func writeKey() {
         let last = keys.count &- 1
         let token = keys[last].token
-        keys[last].written.start = written(token.start &- 1)
         if token.hasEscapes { writeEscaped(token) }
-        if last > first, compare(keys[last &- 1], keys[last]) > 0 { frames.last.isSorted = false }
+        if last > frame.firstKey, compare(keys[last &- 1], keys[last]) > 0 { frame.isSorted = false }
     }
 
-    /// Sorts the members of an object that has just ended.
+    /// Sorts the members of the innermost object, which ends here.
     @inline(never)
-    mutating func sortMembers(from first: Int) {
-        endRun(at: position &- 1)
-        let start = keys[first].written.start
-        var slots = unsafe keys.suffix(from: first)
-        unsafe slots.sort { compare($0, $1) < 0 }
+    mutating func sortMembers() {
+        endRun(at: position)
+        let members = unsafe keys.suffix(from: frame.firstKey)
+        let (start, end) = unsafe (members[0].written.start, canonical.count)
+        // A member ends at the comma before the next one, and the last one at the end of the object.
+        for index in 1..<members.count { unsafe members[index - 1].written.end = members[index].written.start - 1 }
+        unsafe members[members.count - 1].written.end = end
+        unsafe sort(members)
         // Written in order behind the members, then moved to their place.
-        let count = canonical.count &- start
-        canonical.reserve(count)
-        for index in slots.indices {
+        canonical.reserve(end &- start)
+        for index in members.indices {
             if index > 0 { canonical.append(UInt8(ascii: ",")) }
-            let (start, end) = unsafe slots[index].written
+            let (start, end) = unsafe members[index].written
             unsafe canonical.append(canonical.pointer(to: start), count: end &- start)
         }
-        unsafe canonical.pointer(to: start).update(from: canonical.pointer(to: start &+ count), count: count)
-        canonical.removeLast(to: start &+ count)
+        unsafe canonical.pointer(to: start).update(from: canonical.pointer(to: end), count: end &- start)
+        canonical.removeLast(to: end)
+    }
+
+    /// Sorts keys by UTF-16 code units.
+    private mutating func sort(_ slots: UnsafeMutableBufferPointer<KeySlot>) {
+        guard slots.count <= Self.comparedKeys else {
+            var slots = unsafe slots
+            return unsafe slots.sort { compare($0, $1) < 0 }
+        }
+        for index in 1..<slots.count {
+            let slot = unsafe slots[index]
+            var place = index
+            while place > 0, unsafe compare(slot, slots[place &- 1]) < 0 {
+                unsafe slots[place] = slots[place &- 1]
+                place &-= 1
+            }
+            unsafe slots[place] = slot
+        }
     }
 
     /// Appends a string that was read, with its quotes, in its canonical form.
@@ -107,20 +140,31 @@ extension JSONReader {
     }
 }
 
-extension [UInt8] {
-    /// Whether the bytes, which are canonical JSON, have a string or key with U+0000. PostgreSQL's `jsonb` cannot store
-    /// it.
+extension String {
+    /// Whether the text, which is canonical JSON, has a string or key with U+0000. PostgreSQL's `jsonb` cannot store it.
     package var hasEscapedNull: Bool {
-        guard var index = firstIndex(of: UInt8(ascii: "\\")) else { return false }
-        while index < endIndex {
-            guard self[index] == UInt8(ascii: "\\") else {
-                index += 1
-                continue
+        var text = self
+        return text.withUTF8 { bytes in
+            guard let backslash = unsafe Text.index(of: UInt8(ascii: "\\"), in: bytes) else { return false }
+            var index = backslash
+            while index < bytes.count {
+                guard unsafe bytes[index] == UInt8(ascii: "\\") else {
+                    index += 1
+                    continue
+                }
+                if unsafe bytes[index...].starts(with: "\\u0000".utf8) { return true }
+                index += 2
             }
-            if self[index...].starts(with: "\\u0000".utf8) { return true }
-            index += 2
+            return false
         }
-        return false
+    }
+}
+
+extension [UInt8] {
+    /// Appends the UTF-8 of a text.
+    package mutating func append(_ text: String) {
+        let isDone: Void? = unsafe text.utf8.withContiguousStorageIfAvailable { unsafe append(contentsOf: $0) }
+        if isDone == nil { append(contentsOf: text.utf8) }
     }
 }
 

@@ -19,9 +19,9 @@ package struct JSONReader: ~Copyable {
     /// The default nesting limit of arrays and objects together.
     package static let defaultMaximumDepth = 64
 
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
     /// The document within `bytes`.
-    let document: Range<Int>
+    private(set) var document: Range<Int>
     let maximumDepth: Int
     /// Whether numbers that a double cannot hold are refused.
     let checksNumbers: Bool
@@ -29,8 +29,10 @@ package struct JSONReader: ~Copyable {
     let root: String
     /// Index in `bytes` of the next byte to read, within `document` or at its end.
     package internal(set) var position: Int
-    /// Open arrays and objects, innermost last.
-    var frames = Stack<Frame>()
+    /// The innermost open array or object.
+    var frame = Frame(start: -1, firstKey: 0)
+    /// The open arrays and objects around it, innermost last, behind one for the document.
+    var outer = Stack<Frame>()
     /// Keys read so far of all open objects, innermost last.
     var keys = Stack<KeySlot>()
     /// The canonical form while one is written; see ``canonicalize(into:)``.
@@ -58,6 +60,16 @@ package struct JSONReader: ~Copyable {
         position = max(document.lowerBound, min(index ?? document.lowerBound, document.upperBound))
     }
 
+    /// Begins another document in the same bytes, and keeps the memory.
+    package mutating func restart(in range: Range<Int>) {
+        document = range.clamped(to: 0..<bytes.count)
+        position = document.lowerBound
+        frame = Frame(start: -1, firstKey: 0)
+        outer.removeLast(to: 0)
+        keys.removeLast(to: 0)
+        run = -1
+    }
+
     @inline(__always)
     var end: Int { document.upperBound }
 
@@ -74,34 +86,55 @@ package struct JSONReader: ~Copyable {
             littleEndian: bytes.span.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self))
     }
 
+    /// Moves past white space and returns the byte there, which is left in place; 0, which begins nothing, at the end.
     @inline(__always)
-    mutating func skipWhitespace() {
-        guard position < end, byte(position) <= 0x20 else { return }
-        skipLongWhitespace()
+    mutating func nextByte() -> UInt8 {
+        if position < end {
+            let byte = byte(position)
+            if byte > 0x20 { return byte }
+        }
+        return nextByteAfterWhitespace()
     }
 
-    private mutating func skipLongWhitespace() {
-        let start = position
+    @inline(never)
+    private mutating func nextByteAfterWhitespace() -> UInt8 {
+        // Mostly a single space.
+        let next = position &+ 1
+        guard next < end, byte(position) == 0x20, byte(next) > 0x20 else { return nextByteAfterLongWhitespace() }
+        if run >= 0 { skipRun(to: next) }
+        position = next
+        return byte(next)
+    }
+
+    @inline(never)
+    private mutating func nextByteAfterLongWhitespace() -> UInt8 {
         var index = position
-        scan: while index < end {
-            switch byte(index) {
-            case 0x20, 0x0A, 0x0D, 0x09: index &+= 1
-            default: break scan
-            }
+        while index < end, isWhitespace(byte(index)) {
+            index &+= 1
+            // Indentation.
+            while index <= end &- 8, word(index) == 0x2020_2020_2020_2020 { index &+= 8 }
         }
+        if run >= 0 { skipRun(to: index) }
         position = index
-        // The canonical form goes on behind the white space.
-        if run >= 0, index > start {
-            endRun(at: start)
-            run = index
-        }
+        return index < end ? byte(index) : 0
+    }
+
+    /// Leaves the bytes up to an index out of the canonical form.
+    @inline(__always)
+    private mutating func skipRun(to index: Int) {
+        endRun(at: position)
+        run = index
+    }
+
+    @inline(__always)
+    private func isWhitespace(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09
     }
 
     /// Takes `byte` if it comes next after white space.
     @inline(__always)
     mutating func take(_ expected: UInt8) -> Bool {
-        skipWhitespace()
-        guard position < end, byte(position) == expected else { return false }
+        guard nextByte() == expected else { return false }
         position &+= 1
         return true
     }
@@ -110,9 +143,7 @@ package struct JSONReader: ~Copyable {
 
     /// Moves past white space to the next value and returns its kind.
     package mutating func peek() throws(JSONError) -> JSONKind {
-        skipWhitespace()
-        guard position < end else { throw unexpected(expected: "a value") }
-        switch byte(position) {
+        switch nextByte() {
         case UInt8(ascii: "{"): return .object
         case UInt8(ascii: "["): return .array
         case UInt8(ascii: "\""): return .string
@@ -132,14 +163,13 @@ package struct JSONReader: ~Copyable {
 
     /// Checks that nothing but white space follows.
     package mutating func finish() throws(JSONError) {
-        skipWhitespace()
+        _ = nextByte()
         guard position == end else { throw unexpected(expected: "the end of the document") }
     }
 
     /// Takes `null`. Leaves any other value.
     package mutating func takeNull() throws(JSONError) -> Bool {
-        skipWhitespace()
-        guard position < end, byte(position) == UInt8(ascii: "n") else {
+        guard nextByte() == UInt8(ascii: "n") else {
             _ = try peek()
             return false
         }
@@ -149,12 +179,9 @@ package struct JSONReader: ~Copyable {
 
     package mutating func bool() throws(JSONError) -> Bool {
         try expect(.bool)
-        if byte(position) == UInt8(ascii: "t") {
-            try literal("true")
-            return true
-        }
-        try literal("false")
-        return false
+        let isTrue = byte(position) == UInt8(ascii: "t")
+        try literal(isTrue ? "true" : "false")
+        return isTrue
     }
 
     package mutating func string() throws(JSONError) -> String {
@@ -163,8 +190,7 @@ package struct JSONReader: ~Copyable {
 
     /// Reads a string and leaves its bytes in place.
     package mutating func stringToken() throws(JSONError) -> JSONStringToken {
-        skipWhitespace()
-        if position >= end || byte(position) != UInt8(ascii: "\"") { try expect(.string) }
+        if nextByte() != UInt8(ascii: "\"") { try expect(.string) }
         let token = try scanString()
         if run >= 0, token.hasEscapes { writeEscaped(token) }
         return token
@@ -180,18 +206,9 @@ package struct JSONReader: ~Copyable {
         return value
     }
 
-    /// Converts the UTF-8 of a string that was read; throws if `convert` returns nil.
-    @inline(__always)
-    package mutating func convert<Value>(
-        _ token: JSONStringToken, _ expected: @autoclosure () -> String, _ convert: (Span<UInt8>) -> Value?
-    ) throws(JSONError) -> Value {
-        let value = token.hasEscapes ? convert(utf8(of: token).span) : convert(bytes.span.extracting(token.range))
-        guard let value else { throw unexpected(token, expected()) }
-        return value
-    }
-
+    /// The error for a string whose value is not as expected.
     @inline(never)
-    private mutating func unexpected(_ token: JSONStringToken, _ expected: String) -> JSONError {
+    package mutating func unexpected(_ token: JSONStringToken, _ expected: String) -> JSONError {
         failure(
             .invalidValue, "expected \(expected), found \(Text.quoted(text(of: token)))", at: token.range.lowerBound - 1
         )
@@ -211,13 +228,24 @@ package struct JSONReader: ~Copyable {
         return try scanNumber()
     }
 
-    mutating func literal(_ text: StaticString) throws(JSONError) {
+    /// Takes a literal of at most eight bytes.
+    @inline(__always)
+    mutating func literal(_ text: ShortText) throws(JSONError) {
+        let after = position &+ text.count
+        guard position <= bytes.count &- 8, after <= end,
+            (word(position) ^ text.words.0) &<< UInt64(truncatingIfNeeded: 64 &- 8 &* text.count) == 0
+        else { return try slowLiteral(text) }
+        position = after
+    }
+
+    @inline(never)
+    private mutating func slowLiteral(_ text: ShortText) throws(JSONError) {
         let start = position
-        for index in 0..<text.utf8CodeUnitCount {
+        for expected in "\(text)".utf8 {
             guard position < end else {
                 throw failure(.syntax, "unexpected end of input, expected \(text)", at: end)
             }
-            guard unsafe text.utf8Start[index] == byte(position) else {
+            guard expected == byte(position) else {
                 throw failure(.syntax, "invalid literal, expected \(text)", at: start)
             }
             position &+= 1
@@ -229,29 +257,31 @@ package struct JSONReader: ~Copyable {
     /// Opens the next array and returns the index of its first byte.
     @discardableResult
     package mutating func beginArray() throws(JSONError) -> Int {
-        skipWhitespace()
-        if position >= end || byte(position) != UInt8(ascii: "[") { try expect(.array) }
+        if nextByte() != UInt8(ascii: "[") { try expect(.array) }
         return try descend()
     }
 
     /// Moves to the next element of the innermost array, which the caller must then read or skip; returns false at the
     /// end.
     package mutating func nextElement() throws(JSONError) -> Bool {
-        let place = frames.last.place
-        if take(UInt8(ascii: "]")) {
-            frames.removeLast()
+        let byte = nextByte()
+        if byte == UInt8(ascii: "]") {
+            position &+= 1
+            ascend()
             return false
         }
-        if place >= 0, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or ']'") }
-        frames.last.place = place &+ 1
+        if frame.place >= 0 {
+            guard byte == UInt8(ascii: ",") else { throw unexpected(expected: "',' or ']'") }
+            position &+= 1
+        }
+        frame.place &+= 1
         return true
     }
 
     /// Opens the next object and returns the index of its first byte.
     @discardableResult
     package mutating func beginObject() throws(JSONError) -> Int {
-        skipWhitespace()
-        if position >= end || byte(position) != UInt8(ascii: "{") { try expect(.object) }
+        if nextByte() != UInt8(ascii: "{") { try expect(.object) }
         return try descend()
     }
 
@@ -260,38 +290,54 @@ package struct JSONReader: ~Copyable {
     ///
     /// In an object with more than 16 members, duplicate keys are found only at the end.
     package mutating func nextKey() throws(JSONError) -> JSONKey? {
-        let firstKey = frames.last.firstKey
-        let hasMembers = keys.count > firstKey
-        if run >= 0, hasMembers { keys.last.written.end = written(position) }
-        if take(UInt8(ascii: "}")) {
-            if run >= 0, !frames.last.isSorted { sortMembers(from: firstKey) }
-            frames.removeLast()
-            if keys.count &- firstKey > Self.comparedKeys { try checkManyKeys(from: firstKey) }
-            keys.removeLast(to: firstKey)
+        var next = nextByte()
+        if next == UInt8(ascii: "}") {
+            try endObject()
             return nil
         }
-        if hasMembers, !take(UInt8(ascii: ",")) { throw unexpected(expected: "',' or '}'") }
-        frames.last.place = Frame.none
-        skipWhitespace()
-        guard position < end, byte(position) == UInt8(ascii: "\"") else {
-            throw unexpected(expected: hasMembers ? "a member name" : "a member name or '}'")
+        if keys.count > frame.firstKey {
+            guard next == UInt8(ascii: ",") else { throw unexpected(expected: "',' or '}'") }
+            position &+= 1
+            frame.place = Frame.none
+            next = nextByte()
+            guard next == UInt8(ascii: "\"") else { throw unexpected(expected: "a member name") }
+        } else {
+            guard next == UInt8(ascii: "\"") else { throw unexpected(expected: "a member name or '}'") }
         }
-        let token = try scanString()
-        let key = JSONKey(token: token, name: shortText(of: token))
-        try remember(key, from: firstKey)
-        guard take(UInt8(ascii: ":")) else { throw unexpected(expected: "':'") }
+        let key = try scanKey()
+        try remember(key)
+        guard nextByte() == UInt8(ascii: ":") else { throw unexpected(expected: "':'") }
+        position &+= 1
         return key
+    }
+
+    /// Closes the innermost object at its closing brace.
+    private mutating func endObject() throws(JSONError) {
+        if run >= 0, !frame.isSorted { sortMembers() }
+        position &+= 1
+        let firstKey = frame.firstKey
+        ascend()
+        if keys.count &- firstKey > Self.comparedKeys { try checkManyKeys(from: firstKey) }
+        keys.removeLast(to: firstKey)
     }
 
     /// Opens the next array or object.
     private mutating func descend() throws(JSONError) -> Int {
         let start = position
-        guard frames.count < maximumDepth else {
+        guard outer.count < maximumDepth else {
             throw failure(.tooDeep, "nested deeper than \(maximumDepth) levels", at: start)
         }
-        frames.append(Frame(start: start, place: Frame.none, firstKey: keys.count))
+        outer.append(frame)
+        frame = Frame(start: start, firstKey: keys.count)
         position = start &+ 1
         return start
+    }
+
+    /// Closes the innermost array or object.
+    @inline(__always)
+    private mutating func ascend() {
+        frame = outer.last
+        outer.removeLast()
     }
 
     /// An open array or object.
@@ -302,7 +348,7 @@ package struct JSONReader: ~Copyable {
         /// Index of its first byte.
         let start: Int
         /// Index of the current element, or of the current key in the reader's keys.
-        var place: Int
+        var place = none
         /// Number of keys of the containers around it.
         let firstKey: Int
         /// False once a member is out of the canonical order. Used only while the canonical form is written.
@@ -314,19 +360,23 @@ package struct JSONReader: ~Copyable {
     /// Checks the next value, passes over it, and returns its place in the bytes.
     @discardableResult
     package mutating func skip() throws(JSONError) -> Range<Int> {
-        let kind = try peek()
+        let byte = nextByte()
         let start = position
-        switch kind {
-        case .null: try literal("null")
-        case .bool: try literal(byte(position) == UInt8(ascii: "t") ? "true" : "false")
-        case .number: _ = try scanNumber()
-        case .string: _ = try stringToken()
-        case .array:
-            try beginArray()
-            while try nextElement() { try skip() }
-        case .object:
-            try beginObject()
+        switch byte {
+        case UInt8(ascii: "\""):
+            let token = try scanString()
+            if run >= 0, token.hasEscapes { writeEscaped(token) }
+        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): _ = try scanNumber()
+        case UInt8(ascii: "{"):
+            _ = try descend()
             while try nextKey() != nil { try skip() }
+        case UInt8(ascii: "["):
+            _ = try descend()
+            while try nextElement() { try skip() }
+        case UInt8(ascii: "t"): try literal("true")
+        case UInt8(ascii: "f"): try literal("false")
+        case UInt8(ascii: "n"): try literal("null")
+        default: throw unexpected(expected: "a value")
         }
         return unsafe Range(uncheckedBounds: (start, position))
     }
@@ -334,12 +384,15 @@ package struct JSONReader: ~Copyable {
     /// A state of the reader that it can return to.
     package typealias Checkpoint = (position: Int, frames: Int, keys: Int)
 
-    package var checkpoint: Checkpoint { (position, frames.count, keys.count) }
+    package var checkpoint: Checkpoint { (position, outer.count, keys.count) }
 
     /// Returns to a checkpoint of this reader within the same array or object, as if nothing had been read since.
     package mutating func rewind(to checkpoint: Checkpoint) {
         position = checkpoint.position
-        frames.removeLast(to: checkpoint.frames)
+        if outer.count > checkpoint.frames {
+            frame = outer[checkpoint.frames]
+            outer.removeLast(to: checkpoint.frames)
+        }
         keys.removeLast(to: checkpoint.keys)
     }
 
@@ -358,7 +411,7 @@ package struct JSONReader: ~Copyable {
     private mutating func looseMember(_ name: ShortText) -> ArraySlice<UInt8>? {
         guard take(UInt8(ascii: "{")) else { return nil }
         while let key = looseString(), take(UInt8(ascii: ":")) {
-            skipWhitespace()
+            _ = nextByte()
             if name ~= ShortText(bytes, key) {
                 return looseString().map { bytes[$0] }
             }
@@ -399,8 +452,7 @@ package struct JSONReader: ~Copyable {
     /// Passes over a string and returns its body. Returns nil without moving if the next value is not a string or the
     /// string does not end.
     private mutating func looseString() -> Range<Int>? {
-        skipWhitespace()
-        guard position < end, byte(position) == UInt8(ascii: "\"") else { return nil }
+        guard nextByte() == UInt8(ascii: "\"") else { return nil }
         var index = position + 1
         while index < end, byte(index) != UInt8(ascii: "\"") {
             index += byte(index) == UInt8(ascii: "\\") ? 2 : 1
@@ -454,8 +506,8 @@ extension JSONReader {
     /// JSON pointer to the value at an index of the bytes. The value is the current one or contains it.
     package mutating func pointer(at index: Int) -> String {
         var pointer = root
-        for number in 0..<frames.count {
-            let frame = frames[number]
+        for number in 0...outer.count {
+            let frame = number < outer.count ? outer[number] : frame
             guard frame.start < index else { break }
             guard frame.place >= 0 else { continue }
             if byte(frame.start) == UInt8(ascii: "[") {
@@ -492,11 +544,56 @@ extension JSONReader {
 
 // MARK: - Memory
 
+extension Stack<UInt8> {
+    /// Appends a part of an array.
+    @inline(__always)
+    mutating func append(_ bytes: [UInt8], from start: Int, to end: Int) {
+        precondition(start >= 0 && start <= end && end <= bytes.count)
+        unsafe bytes.withUnsafeBufferPointer {
+            guard let source = $0.baseAddress else { return }
+            let more = end &- start
+            if more <= 32, start &+ 32 <= bytes.count, count &+ 32 <= capacity {
+                // Copying more than needed takes less than a call.
+                unsafe appendFew(source + start, count: more)
+            } else {
+                unsafe append(source + start, count: more)
+            }
+        }
+    }
+
+    @inline(__always)
+    private mutating func appendFew(_ source: UnsafePointer<UInt8>, count more: Int) {
+        let from = unsafe UnsafeRawPointer(source)
+        let to = unsafe UnsafeMutableRawPointer(start.unsafelyUnwrapped + count)
+        let (low, high) = unsafe (
+            from.loadUnaligned(as: SIMD16<UInt8>.self), from.loadUnaligned(fromByteOffset: 16, as: SIMD16<UInt8>.self)
+        )
+        unsafe to.storeBytes(of: low, as: SIMD16<UInt8>.self)
+        unsafe to.storeBytes(of: high, toByteOffset: 16, as: SIMD16<UInt8>.self)
+        count &+= more
+    }
+}
+
+extension Stack<KeySlot> {
+    /// Whether one of the keys from an index on begins with these bytes.
+    @inline(__always)
+    func contains(_ prefix: UInt64, from index: Int) -> Bool {
+        guard var slot = unsafe start else { return false }
+        let end = unsafe slot + count
+        unsafe slot += index
+        while unsafe slot < end {
+            if unsafe slot.pointee.prefix == prefix { return true }
+            unsafe slot += 1
+        }
+        return false
+    }
+}
+
 /// A stack in one block of memory, which is allocated with the first element and never shared.
 @safe struct Stack<Element: BitwiseCopyable>: ~Copyable {
-    private var start: UnsafeMutablePointer<Element>?
-    private var capacity = 0
-    private(set) var count = 0
+    fileprivate var start: UnsafeMutablePointer<Element>?
+    fileprivate var capacity = 0
+    fileprivate(set) var count = 0
 
     deinit {
         if let start = unsafe start { unsafe start.deallocate() }
@@ -511,7 +608,7 @@ extension JSONReader {
 
     @inline(never)
     private mutating func grow(to count: Int) {
-        let larger = max(16, 2 * capacity, count)
+        let larger = max(1024 / MemoryLayout<Element>.stride, 2 * capacity, count)
         let block = UnsafeMutablePointer<Element>.allocate(capacity: larger)
         if let start = unsafe start {
             unsafe block.update(from: start, count: self.count)

@@ -3,34 +3,43 @@
 /// A string of the document, left in place.
 package struct JSONStringToken: Sendable, BitwiseCopyable {
     let start: Int
-    let end: Int
+    /// The end, and the two properties in the lowest bits: two words stay in registers.
+    private let packed: Int
+
+    @inline(__always)
+    init(start: Int, end: Int, hasEscapes: Bool = false, isPlain: Bool = false) {
+        self.start = start
+        packed = end &<< 2 | (hasEscapes ? 1 : 0) | (isPlain ? 2 : 0)
+    }
+
+    @inline(__always)
+    var end: Int { packed &>> 2 }
     /// Whether the bytes hold escapes and therefore differ from the string.
-    package var hasEscapes = false
+    package var hasEscapes: Bool { packed & 1 != 0 }
     /// Whether the bytes are printable ASCII without escapes.
-    package var isPlain = false
+    package var isPlain: Bool { packed & 2 != 0 }
 
     /// The bytes between the quotes.
     @inline(__always)
     package var range: Range<Int> { unsafe Range(uncheckedBounds: (start, end)) }
 }
 
-/// The name of a member.
-package struct JSONKey: Sendable {
+/// The name of a member. Public, like ``ShortText``.
+public struct JSONKey: Sendable {
     package let token: JSONStringToken
     /// The decoded name.
-    package let name: ShortText
+    public let name: ShortText
 
     @inlinable @inline(__always)
-    package static func ~= (literal: ShortText, key: JSONKey) -> Bool { literal ~= key.name }
+    public static func ~= (literal: ShortText, key: JSONKey) -> Bool { literal ~= key.name }
 }
 
 /// A key of an open object, kept to find duplicates and to sort the members.
 struct KeySlot: BitwiseCopyable {
     let token: JSONStringToken
-    /// Length and first eight bytes of the decoded key. Most keys differ here.
-    let count: Int
+    /// First eight bytes of the decoded key. Most keys differ here.
     let prefix: UInt64
-    /// The member's place in the canonical form, if one is written.
+    /// The member's place in the canonical form, if one is written. The end is set when the object ends.
     var written: (start: Int, end: Int)
 }
 
@@ -40,6 +49,7 @@ extension JSONReader {
     /// The decoded string.
     package mutating func text(of token: JSONStringToken) -> String {
         if token.hasEscapes { return String(decoding: decoded(token), as: UTF8.self) }
+        if token.isPlain { return Text.ascii(bytes.span.extracting(token.range)) }
         return unsafe bytes.withUnsafeBufferPointer {
             unsafe String(decoding: UnsafeBufferPointer(rebasing: $0[token.range]), as: UTF8.self)
         }
@@ -107,15 +117,7 @@ extension JSONReader {
         var index = index
         let limit = bytes.count &- 8
         while index <= limit {
-            let word = word(index)
-            let ones: UInt64 = 0x0101_0101_0101_0101
-            let quotes = word ^ (ones &* 0x22)
-            let backslashes = word ^ (ones &* 0x5C)
-            // Sets the high bit of each special byte; that of 0x7F by a carry. Only the lowest set bit counts, since
-            // those above it may be false.
-            let special =
-                (word | (word &+ ones) | (word &- ones &* 0x20) | ((quotes &- ones) & ~quotes)
-                    | ((backslashes &- ones) & ~backslashes)) & (ones &* 0x80)
+            let special = Self.special(word(index))
             guard special == 0 else { return min(end, index &+ special.trailingZeroBitCount &>> 3) }
             index &+= 8
         }
@@ -125,6 +127,16 @@ extension JSONReader {
             index &+= 1
         }
         return end
+    }
+
+    /// The high bits of the bytes that are quotes, backslashes, or not printable ASCII. Only the lowest set bit counts,
+    /// since those above it may be false.
+    @inline(__always)
+    private static func special(_ word: UInt64) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        // A carry sets the bit of 0x7F, and a borrow those of control characters, quotes and backslashes.
+        return (word | (word &+ ones) | (word &- ones &* 0x20) | ((word ^ ones &* 0x22) &- ones)
+            | ((word ^ ones &* 0x5C) &- ones)) & (ones &* 0x80)
     }
 
     /// Length of the multi-byte UTF-8 sequence at an index (RFC 3629); nil if it is not well-formed.
@@ -240,6 +252,37 @@ extension JSONReader {
     /// at the end.
     static let comparedKeys = 16
 
+    /// Reads the member name that starts at the opening quote.
+    @inline(__always)
+    mutating func scanKey() throws(JSONError) -> JSONKey {
+        let start = position &+ 1
+        guard start <= bytes.count &- 16 else { return try scanUncommonKey() }
+        // Most names are plain and shorter than 16 bytes.
+        let words = (word(start), word(start &+ 8))
+        var special = Self.special(words.0)
+        let name: ShortText
+        if special != 0 {
+            // Ones below the byte.
+            let mask = (special & (0 &- special) &- 1) &>> 7
+            name = ShortText(count: special.trailingZeroBitCount &>> 3, words: (words.0 & mask, 0, 0))
+        } else {
+            special = Self.special(words.1)
+            guard special != 0 else { return try scanUncommonKey() }
+            let mask = (special & (0 &- special) &- 1) &>> 7
+            name = ShortText(count: 8 &+ special.trailingZeroBitCount &>> 3, words: (words.0, words.1 & mask, 0))
+        }
+        let index = start &+ name.count
+        guard index < end, byte(index) == UInt8(ascii: "\"") else { return try scanUncommonKey() }
+        position = index &+ 1
+        return JSONKey(token: JSONStringToken(start: start, end: index, isPlain: true), name: name)
+    }
+
+    @inline(never)
+    private mutating func scanUncommonKey() throws(JSONError) -> JSONKey {
+        let token = try scanString()
+        return JSONKey(token: token, name: shortText(of: token))
+    }
+
     /// A string for comparison with literals.
     @inline(__always)
     package mutating func shortText(of token: JSONStringToken) -> ShortText {
@@ -254,18 +297,22 @@ extension JSONReader {
 
     /// Keeps a key as the current one of its object. Throws if a smaller object already has it.
     @inline(__always)
-    mutating func remember(_ key: JSONKey, from first: Int) throws(JSONError) {
+    mutating func remember(_ key: JSONKey) throws(JSONError) {
         let slot = KeySlot(
-            token: key.token, count: key.name.count, prefix: key.name.words.0, written: (0, 0))
-        let earlier = unsafe keys.suffix(from: first)
-        if earlier.count < Self.comparedKeys {
-            for index in earlier.indices where unsafe earlier[index].prefix == slot.prefix {
-                if unsafe isSame(earlier[index], slot) { throw duplicateFailure(slot) }
-            }
+            token: key.token, prefix: key.name.words.0, written: (written(key.token.start &- 1), 0))
+        let count = keys.count
+        if count &- frame.firstKey < Self.comparedKeys, keys.contains(slot.prefix, from: frame.firstKey) {
+            try checkFewKeys(slot)
         }
-        frames.last.place = keys.count
+        frame.place = count
         keys.append(slot)
-        if run >= 0 { writeKey(after: first) }
+        if run >= 0 { writeKey() }
+    }
+
+    /// Throws if the object has a key that begins like one of its keys and is the same.
+    @inline(never)
+    private mutating func checkFewKeys(_ slot: KeySlot) throws(JSONError) {
+        for index in frame.firstKey..<keys.count where isSame(keys[index], slot) { throw duplicateFailure(slot) }
     }
 
     /// Throws if a larger object that has ended has duplicate keys.
@@ -284,9 +331,14 @@ extension JSONReader {
         if let duplicate { throw duplicateFailure(duplicate) }
     }
 
-    mutating func isSame(_ left: KeySlot, _ right: KeySlot) -> Bool {
-        guard left.prefix == right.prefix, left.count == right.count else { return false }
-        return left.count <= 8 || utf8(of: left.token) == utf8(of: right.token)
+    private mutating func isSame(_ left: KeySlot, _ right: KeySlot) -> Bool {
+        guard left.prefix == right.prefix else { return false }
+        guard !left.token.hasEscapes, !right.token.hasEscapes else {
+            return utf8(of: left.token) == utf8(of: right.token)
+        }
+        let count = left.token.end &- left.token.start
+        guard count == right.token.end &- right.token.start else { return false }
+        return count <= 8 || Text.equal(bytes[left.token.range], bytes[right.token.range])
     }
 
     /// Compares keys by UTF-16 code units, as RFC 8785 sorts. The result is negative, zero or positive.

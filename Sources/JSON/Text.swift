@@ -21,7 +21,7 @@ package enum Text {
     }
 
     /// Returns true if `bytes` are the UTF-8 of `text`.
-    package static func equal(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {
+    package static func equal(_ bytes: Span<UInt8>, _ text: String) -> Bool {
         guard bytes.count == text.utf8.count else { return false }
         var text = text
         return text.withUTF8 { text in
@@ -29,8 +29,15 @@ package enum Text {
         }
     }
 
+    /// Returns true if both are the same bytes.
+    package static func equal(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Bool {
+        guard left.count == right.count else { return false }
+        return unsafe left.withUnsafeBytes { left in unsafe right.withUnsafeBytes { unsafe equal(left, $0) } }
+    }
+
     /// Returns true if two buffers of the same length hold the same bytes.
-    static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+    @inline(__always)
+    private static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         while index &+ 8 <= left.count {
             let (one, other) = unsafe (
@@ -48,22 +55,56 @@ package enum Text {
     }
 
     /// Whether bytes are printable ASCII.
-    package static func isPrintableASCII(_ bytes: ArraySlice<UInt8>) -> Bool {
+    package static func isPrintableASCII(_ bytes: Span<UInt8>) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
-        return unsafe bytes.withUnsafeBytes { bytes in
-            var index = 0
-            while index &+ 8 <= bytes.count {
-                let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                // High bits of bytes from 0x80, of 0x7F by a carry, and of those below 0x20 by a borrow.
-                guard (word | (word &+ ones) | (word &- ones &* 0x20)) & (ones &* 0x80) == 0 else { return false }
-                index &+= 8
-            }
-            while index < bytes.count {
-                guard unsafe bytes[index] &- 0x20 < 0x5F else { return false }
-                index &+= 1
-            }
-            return true
+        let raw = unsafe bytes.bytes
+        var index = 0
+        while index &+ 8 <= raw.byteCount {
+            let word = unsafe raw.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self)
+            // High bits of bytes from 0x80, of 0x7F by a carry, and of those below 0x20 by a borrow.
+            guard (word | (word &+ ones) | (word &- ones &* 0x20)) & (ones &* 0x80) == 0 else { return false }
+            index &+= 8
         }
+        while index < bytes.count {
+            guard bytes[index] &- 0x20 < 0x5F else { return false }
+            index &+= 1
+        }
+        return true
+    }
+
+    /// A text of bytes that are known to be ASCII.
+    package static func ascii(_ bytes: Span<UInt8>) -> String {
+        unsafe String(copying: UTF8Span(unchecked: bytes, isKnownASCII: true))
+    }
+
+    /// The text of UTF-8; nil if it is malformed.
+    package static func validated(_ bytes: Span<UInt8>) -> String? {
+        unsafe bytes.withUnsafeBufferPointer { unsafe String(validating: $0, as: UTF8.self) }
+    }
+
+    /// The text of UTF-8, with U+FFFD for malformed parts.
+    package static func repaired(_ bytes: Span<UInt8>) -> String {
+        unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Index of the first byte of a value.
+    static func index(of byte: UInt8, in bytes: UnsafeBufferPointer<UInt8>) -> Int? {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let raw = UnsafeRawBufferPointer(bytes)
+        var index = 0
+        while index &+ 8 <= raw.count {
+            let word = unsafe UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+            let different = word ^ ones &* UInt64(byte)
+            // The lowest high bit is that of the first zero.
+            let zeros = (different &- ones) & ~different & (ones &* 0x80)
+            if zeros != 0 { return index &+ zeros.trailingZeroBitCount &>> 3 }
+            index &+= 8
+        }
+        while index < raw.count {
+            if unsafe raw[index] == byte { return index }
+            index &+= 1
+        }
+        return nil
     }
 
     /// Byte order, which is PostgreSQL's `COLLATE "C"`.
@@ -138,58 +179,77 @@ package enum Text {
 }
 
 /// A text by its length and its first 24 bytes, so that a `switch` compares words with those of literals.
-package struct ShortText: Sendable, ExpressibleByStringLiteral {
+///
+/// Public, since the compiler inlines only public functions into other modules; inlined, literals become constants.
+public struct ShortText: Sendable, ExpressibleByStringLiteral {
     /// Length in bytes.
-    package let count: Int
+    public let count: Int
     /// The first 24 bytes, the first one lowest, with zeros beyond the end.
-    package let words: (UInt64, UInt64, UInt64)
+    public let words: (UInt64, UInt64, UInt64)
 
     /// Longest text that another one can match.
     package static let maximumBytes = 24
 
     /// - Parameter literal: at most 24 bytes.
     @inlinable @inline(__always)
-    package init(stringLiteral literal: StaticString) {
-        count = literal.utf8CodeUnitCount
-        precondition(count <= 24, "longer than a text that can be matched")
+    public init(stringLiteral literal: StaticString) {
+        let size = literal.utf8CodeUnitCount
+        precondition(size <= 24, "longer than a text that can be matched")
         let start = unsafe literal.utf8Start
         var words: (UInt64, UInt64, UInt64) = (0, 0, 0)
-        for index in 0..<min(count, 8) { unsafe words.0 |= UInt64(start[index]) << UInt64(index &* 8) }
-        if count > 8 {
-            for index in 8..<min(count, 16) { unsafe words.1 |= UInt64(start[index]) << UInt64((index &- 8) &* 8) }
+        var index = 0
+        while index < min(size, 8) {
+            unsafe words.0 |= UInt64(start[index]) &<< UInt64(truncatingIfNeeded: 8 &* index)
+            index &+= 1
         }
-        if count > 16 {
-            for index in 16..<count { unsafe words.2 |= UInt64(start[index]) << UInt64((index &- 16) &* 8) }
+        while index < min(size, 16) {
+            unsafe words.1 |= UInt64(start[index]) &<< UInt64(truncatingIfNeeded: 8 &* index)
+            index &+= 1
         }
+        while index < size {
+            unsafe words.2 |= UInt64(start[index]) &<< UInt64(truncatingIfNeeded: 8 &* index)
+            index &+= 1
+        }
+        count = size
         self.words = words
     }
 
     /// - Parameter range: place of the text in the bytes.
     @inline(__always)
     package init(_ bytes: [UInt8], _ range: Range<Int>) {
-        let (start, count) = (range.lowerBound, range.count)
+        self.init(bytes.span, range)
+    }
+
+    @inline(__always)
+    private init(_ bytes: Span<UInt8>, _ range: Range<Int>) {
+        let start = range.lowerBound
+        let count = range.upperBound &- start
         self.count = count
-        precondition(start >= 0 && range.upperBound <= bytes.count)
-        guard start &+ Self.maximumBytes <= bytes.count else {
-            words = Self.words(bytes[range])
+        guard start >= 0, start <= bytes.count &- Self.maximumBytes else {
+            words = Self.words(bytes.extracting(range))
             return
         }
-        let raw = unsafe bytes.span.bytes
-        func word(_ number: Int) -> UInt64 {
-            let rest = count &- number &* 8
-            let word = unsafe UInt64(
-                littleEndian: raw.unsafeLoadUnaligned(
-                    fromUncheckedByteOffset: start &+ number &* 8, as: UInt64.self))
-            return rest >= 8 ? word : word & ~(UInt64.max &<< UInt64(truncatingIfNeeded: rest &* 8))
+        let raw = unsafe bytes.bytes
+        func word(_ first: Int) -> UInt64 {
+            unsafe UInt64(
+                littleEndian: raw.unsafeLoadUnaligned(fromUncheckedByteOffset: start &+ first, as: UInt64.self))
         }
-        words = (word(0), count > 8 ? word(1) : 0, count > 16 ? word(2) : 0)
+        // Clears the bytes beyond the end.
+        let mask = UInt64.max &>> UInt64(truncatingIfNeeded: -8 &* count)
+        if count &- 1 < 8 {
+            words = (count > 0 ? word(0) & mask : 0, 0, 0)
+        } else if count <= 16 {
+            words = (word(0), word(8) & mask, 0)
+        } else {
+            words = (word(0), word(8), count < 24 ? word(16) & mask : word(16))
+        }
     }
 
     @inline(never)
-    private static func words(_ bytes: ArraySlice<UInt8>) -> (UInt64, UInt64, UInt64) {
+    private static func words(_ bytes: Span<UInt8>) -> (UInt64, UInt64, UInt64) {
         var words: (UInt64, UInt64, UInt64) = (0, 0, 0)
-        for (index, byte) in bytes.prefix(maximumBytes).enumerated() {
-            let shifted = UInt64(byte) << UInt64(index & 7 &* 8)
+        for index in 0..<min(bytes.count, maximumBytes) {
+            let shifted = UInt64(bytes[index]) << UInt64(index & 7 &* 8)
             switch index {
             case ..<8: words.0 |= shifted
             case ..<16: words.1 |= shifted
@@ -201,7 +261,7 @@ package struct ShortText: Sendable, ExpressibleByStringLiteral {
 
     /// Whether a text is the literal.
     @inlinable @inline(__always)
-    package static func ~= (literal: ShortText, text: ShortText) -> Bool {
+    public static func ~= (literal: ShortText, text: ShortText) -> Bool {
         text.count == literal.count && text.words.0 == literal.words.0 && text.words.1 == literal.words.1
             && text.words.2 == literal.words.2
     }
@@ -221,7 +281,8 @@ extension ShortText {
             count: count, words: (lowercased(words.0), lowercased(words.1), lowercased(words.2)))
     }
 
-    private init(count: Int, words: (UInt64, UInt64, UInt64)) {
+    @inline(__always)
+    init(count: Int, words: (UInt64, UInt64, UInt64)) {
         self.count = count
         self.words = words
     }
@@ -229,7 +290,7 @@ extension ShortText {
 
 extension ShortText: CustomStringConvertible {
     /// The first 24 bytes.
-    package var description: String {
+    public var description: String {
         let bytes = [words.0, words.1, words.2].flatMap { word in
             (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) }
         }

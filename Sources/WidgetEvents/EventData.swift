@@ -42,17 +42,17 @@ extension JSONReader {
         var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
         var matching: WidgetConfiguration?
         var reason = type == .reloadRequested ? ReloadReason.operator : .push
-        try members(of: type, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "audience": audience = try reader.audience()
-            case "kinds": kinds = try reader.kindScope()
-            case "matching":
+        try members(of: type, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .audience: audience = try reader.audience()
+            case .kinds: kinds = try reader.kindScope()
+            case .matching:
                 let predicate = try WidgetConfiguration(from: &reader)
                 // Every configuration contains the empty one, so that such a request stays O(1).
                 matching = predicate.isEmpty ? nil : predicate
-            case "state": reason = try reader.appState()
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+            case .state: reason = try reader.appState()
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         return FreshetEvent(
@@ -63,17 +63,17 @@ extension JSONReader {
         var placement = WidgetPlacement(
             app: "", widget: "", user: "", device: "", kind: "", family: .systemSmall,
             environment: WidgetEnvironment(storedLocale: "", timeZone: ""))
-        try members(of: .widgetPlaced, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "widget": placement.widget = try reader.identifier()
-            case "user": placement.user = try reader.identifier()
-            case "device": placement.device = try reader.identifier()
-            case "kind": placement.kind = try reader.identifier()
-            case "family": placement.family = try reader.family()
-            case "configuration": placement.configuration = try WidgetConfiguration(from: &reader)
-            case "environment": placement.environment = try reader.environment()
-            case "app": placement.app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: .widgetPlaced, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .widget: placement.widget = try reader.identifier()
+            case .user: placement.user = try reader.identifier()
+            case .device: placement.device = try reader.identifier()
+            case .kind: placement.kind = try reader.identifier()
+            case .family: placement.family = try reader.family()
+            case .configuration: placement.configuration = try WidgetConfiguration(from: &reader)
+            case .environment: placement.environment = try reader.environment()
+            case .app: placement.app = try reader.identifier()
+            default: break
             }
         }
         return FreshetEvent(placement)
@@ -83,12 +83,12 @@ extension JSONReader {
         _ type: EventType, _ problems: inout [JSONError]?
     ) throws(JSONError) -> FreshetEvent {
         var (app, widget, configuration) = ("", "", WidgetConfiguration.empty)
-        try members(of: type, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "widget": widget = try reader.identifier()
-            case "configuration": configuration = try WidgetConfiguration(from: &reader)
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: type, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .widget: widget = try reader.identifier()
+            case .configuration: configuration = try WidgetConfiguration(from: &reader)
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         let change: FreshetEvent.Change =
@@ -106,15 +106,15 @@ extension JSONReader {
         var (app, device, channel, isSignificant) = ("", "", DeliveryChannel.webhook, false)
         var user: String?
         var environment = WidgetEnvironment(storedLocale: "", timeZone: "")
-        try members(of: type, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "user": user = try reader.identifier()
-            case "device": device = try reader.identifier()
-            case "environment": environment = try reader.environment()
-            case "significantTimeChange": isSignificant = try reader.bool()
-            case "channel": channel = try reader.deliveryChannel()
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: type, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .user: user = try reader.identifier()
+            case .device: device = try reader.identifier()
+            case .environment: environment = try reader.environment()
+            case .significantTimeChange: isSignificant = try reader.bool()
+            case .channel: channel = try reader.deliveryChannel()
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         let change: DeviceChange =
@@ -131,17 +131,17 @@ extension JSONReader {
     ) throws(JSONError) -> FreshetEvent {
         var (app, user, widget) = ("", "", "")
         var stack = StackArrangement(device: "", name: "", widgets: [])
-        try members(of: type, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "user": user = try reader.identifier()
-            case "device": stack.device = try reader.identifier()
-            case "stack": stack.name = try reader.identifier()
-            case "widget": widget = try reader.identifier()
-            case "widgets": stack.widgets = try reader.widgetsOfStack()
-            case "smartRotate": stack.smartRotate = try reader.bool()
-            case "suggestions": stack.suggestions = try reader.bool()
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: type, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .user: user = try reader.identifier()
+            case .device: stack.device = try reader.identifier()
+            case .stack: stack.name = try reader.identifier()
+            case .widget: widget = try reader.identifier()
+            case .widgets: stack.widgets = try reader.widgetsOfStack()
+            case .smartRotate: stack.smartRotate = try reader.bool()
+            case .suggestions: stack.suggestions = try reader.bool()
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         return FreshetEvent(
@@ -154,13 +154,13 @@ extension JSONReader {
     private mutating func shortcutsEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
         var (app, user, shortcuts) = ("", "", [RelevantShortcut]())
         var device: String?
-        try members(of: .shortcutsReplaced, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "user": user = try reader.identifier()
-            case "device": device = try reader.identifier()
-            case "shortcuts": shortcuts = try reader.shortcuts()
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: .shortcutsReplaced, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .user: user = try reader.identifier()
+            case .device: device = try reader.identifier()
+            case .shortcuts: shortcuts = try reader.shortcuts()
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         for index in shortcuts.indices { shortcuts[index].content.app = app }
@@ -169,15 +169,15 @@ extension JSONReader {
 
     private mutating func interactionEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
         var (app, user, interaction) = ("", "", DonatedInteraction(kind: ""))
-        try members(of: .interactionDonated, &problems) { (reader, key) throws(JSONError) in
-            switch key {
-            case "user": user = try reader.identifier()
-            case "kind": interaction.kind = try reader.identifier()
-            case "configuration": interaction.configuration = try WidgetConfiguration(from: &reader)
-            case "device": interaction.device = try reader.identifier()
-            case "timeZone": interaction.timeZone = try reader.timeZone()
-            case "app": app = try reader.identifier()
-            default: try reader.skip()
+        try members(of: .interactionDonated, &problems) { (reader, member) throws(JSONError) in
+            switch member {
+            case .user: user = try reader.identifier()
+            case .kind: interaction.kind = try reader.identifier()
+            case .configuration: interaction.configuration = try WidgetConfiguration(from: &reader)
+            case .device: interaction.device = try reader.identifier()
+            case .timeZone: interaction.timeZone = try reader.timeZone()
+            case .app: app = try reader.identifier()
+            default: break
             }
         }
         return FreshetEvent(app: app, user: user, .interaction(interaction))
@@ -187,61 +187,121 @@ extension JSONReader {
     ///
     /// - Parameters:
     ///   - problems: receives the errors of members, of which the last is thrown; nil to throw the first one.
-    ///   - read: reads the value of the member with this key.
+    ///   - read: reads the value of a member that the type has.
     private mutating func members(
         of type: EventType, _ problems: inout [JSONError]?,
-        _ read: (inout JSONReader, JSONKey) throws(JSONError) -> Void
+        _ read: (inout JSONReader, EventMember) throws(JSONError) -> Void
     ) throws(JSONError) {
         let members = type.members
-        var found: UInt32 = 0
+        var missing = members.required
         let object = try beginObject()
         while let key = try nextKey() {
-            if let index = members.required.firstIndex(where: { $0 ~= key }) {
-                found |= 1 << UInt32(index)
-            } else if !members.optional.contains(where: { $0 ~= key }) {
+            guard let member = EventMember(key) else {
+                try skip()
+                continue
+            }
+            if members.required.contains(member) {
+                missing.remove(member)
+            } else if !members.optional.contains(member) {
                 try skip()
                 continue
             } else if try takeNull() {
                 continue
             }
+            if problems == nil {
+                try read(&self, member)
+                continue
+            }
             let start = checkpoint
             do throws(JSONError) {
-                try read(&self, key)
+                try read(&self, member)
             } catch {
-                if problems == nil { throw error }
                 problems?.append(error)
                 rewind(to: start)
                 try skip()
             }
         }
-        for (index, name) in members.required.enumerated() where found & (1 << UInt32(index)) == 0 {
-            let error = missing("\(name)", inObjectAt: object)
-            if problems == nil { throw error }
-            problems?.append(error)
+        if !missing.isEmpty {
+            for member in EventMember.allCases where missing.contains(member) {
+                let error = self.missing("\(member)", inObjectAt: object)
+                if problems == nil { throw error }
+                problems?.append(error)
+            }
         }
         if let last = problems?.last { throw last }
     }
 }
 
-/// The members of a type's data; optional ones may be null.
-private typealias EventMembers = (required: [ShortText], optional: [ShortText])
+/// A member of an event's data. Errors of missing members come in the order of the cases.
+private enum EventMember: UInt32, CaseIterable {
+    case app, audience, kinds, state, matching, widget, user, device, kind, family, environment, configuration
+    case significantTimeChange, channel, stack, widgets, smartRotate, suggestions, shortcuts, timeZone
 
-private let reloadMembers: EventMembers = (["app", "audience", "kinds"], ["matching"])
-private let appChangeMembers: EventMembers = (["app", "audience", "kinds", "state"], ["matching"])
-private let placementMembers: EventMembers = (
-    ["app", "widget", "user", "device", "kind", "family", "environment"], ["configuration"]
-)
-private let configurationMembers: EventMembers = (["app", "widget", "configuration"], [])
-private let widgetMembers: EventMembers = (["app", "widget"], [])
-private let environmentMembers: EventMembers = (["app", "device", "environment"], ["significantTimeChange"])
-private let registrationMembers: EventMembers = (["app", "user", "device", "channel"], [])
-private let deviceMembers: EventMembers = (["app", "user", "device"], [])
-private let stackMembers: EventMembers = (
-    ["app", "user", "device", "stack", "widgets"], ["smartRotate", "suggestions"]
-)
-private let turnMembers: EventMembers = (["app", "user", "device", "stack", "widget"], [])
-private let shortcutsMembers: EventMembers = (["app", "user", "shortcuts"], ["device"])
-private let interactionMembers: EventMembers = (["app", "user", "kind"], ["configuration", "device", "timeZone"])
+    init?(_ key: JSONKey) {
+        switch key {
+        case "app": self = .app
+        case "audience": self = .audience
+        case "kinds": self = .kinds
+        case "state": self = .state
+        case "matching": self = .matching
+        case "widget": self = .widget
+        case "user": self = .user
+        case "device": self = .device
+        case "kind": self = .kind
+        case "family": self = .family
+        case "environment": self = .environment
+        case "configuration": self = .configuration
+        case "significantTimeChange": self = .significantTimeChange
+        case "channel": self = .channel
+        case "stack": self = .stack
+        case "widgets": self = .widgets
+        case "smartRotate": self = .smartRotate
+        case "suggestions": self = .suggestions
+        case "shortcuts": self = .shortcuts
+        case "timeZone": self = .timeZone
+        default: return nil
+        }
+    }
+}
+
+/// A set of members.
+private struct EventMemberSet {
+    private var bits: UInt32 = 0
+
+    init(_ members: [EventMember]) {
+        for member in members { bits |= 1 &<< member.rawValue }
+    }
+
+    var isEmpty: Bool { bits == 0 }
+    func contains(_ member: EventMember) -> Bool { bits & (1 &<< member.rawValue) != 0 }
+    mutating func remove(_ member: EventMember) { bits &= ~(1 &<< member.rawValue) }
+}
+
+/// The members of a type's data; optional ones may be null.
+private struct EventMembers {
+    let required: EventMemberSet
+    let optional: EventMemberSet
+
+    init(_ required: [EventMember], optional: [EventMember] = []) {
+        (self.required, self.optional) = (EventMemberSet(required), EventMemberSet(optional))
+    }
+}
+
+private let reloadMembers = EventMembers([.app, .audience, .kinds], optional: [.matching])
+private let appChangeMembers = EventMembers([.app, .audience, .kinds, .state], optional: [.matching])
+private let placementMembers = EventMembers(
+    [.app, .widget, .user, .device, .kind, .family, .environment], optional: [.configuration])
+private let configurationMembers = EventMembers([.app, .widget, .configuration])
+private let widgetMembers = EventMembers([.app, .widget])
+private let environmentMembers = EventMembers([.app, .device, .environment], optional: [.significantTimeChange])
+private let registrationMembers = EventMembers([.app, .user, .device, .channel])
+private let deviceMembers = EventMembers([.app, .user, .device])
+private let stackMembers = EventMembers(
+    [.app, .user, .device, .stack, .widgets], optional: [.smartRotate, .suggestions])
+private let turnMembers = EventMembers([.app, .user, .device, .stack, .widget])
+private let shortcutsMembers = EventMembers([.app, .user, .shortcuts], optional: [.device])
+private let interactionMembers = EventMembers(
+    [.app, .user, .kind], optional: [.configuration, .device, .timeZone])
 
 extension EventType {
     fileprivate var members: EventMembers {

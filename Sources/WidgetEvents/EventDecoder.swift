@@ -47,18 +47,21 @@ package struct EventDecoder: Sendable {
                 code: .unsupportedContentType,
                 message: "expected application/json or application/cloudevents+json, found \(Text.quoted(found))")
         }
-        func required(_ range: Range<Int>?, _ name: StaticString) throws(EventError) -> ArraySlice<UInt8> {
+        func required(_ range: Range<Int>?, _ name: StaticString) throws(EventError) -> Range<Int> {
             guard let range else { throw EventAttribute.header(name).missing }
-            return bytes[range]
+            return range
         }
-        try EventAttribute.header("ce_specversion").checkVersion(required(attributes.specversion, "ce_specversion"))
-        let id = try EventAttribute.header("ce_id").text(required(attributes.id, "ce_id"))
-        let source = try EventAttribute.header("ce_source").source(required(attributes.source, "ce_source"))
-        let type = try EventAttribute.header("ce_type").type(required(attributes.type, "ce_type"), topic: topic)
+        try EventAttribute.header("ce_specversion").checkVersion(
+            bytes.span.extracting(required(attributes.specversion, "ce_specversion")))
+        let id = try EventAttribute.header("ce_id").text(bytes.span.extracting(required(attributes.id, "ce_id")))
+        let source = try EventAttribute.header("ce_source").source(
+            bytes.span.extracting(required(attributes.source, "ce_source")))
+        let type = try EventAttribute.header("ce_type").type(
+            bytes.span.extracting(required(attributes.type, "ce_type")), topic: topic)
         var time: Timestamp?
         if let range = attributes.time, !ignoresTimes {
             do throws(EventError) {
-                time = try EventAttribute.header("ce_time").time(bytes[range])
+                time = try EventAttribute.header("ce_time").time(bytes.span.extracting(range))
             } catch {
                 if type.usesTime { throw error }
             }
@@ -188,12 +191,12 @@ enum EventAttribute: CustomStringConvertible {
     }
 
     /// The text of a required attribute.
-    func text(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
+    func text(_ bytes: Span<UInt8>) throws(EventError) -> String {
         // Nearly every attribute is printable ASCII of a permitted length, which needs no further check.
         if (1...EventDecoder.maximumAttributeBytes).contains(bytes.count), Text.isPrintableASCII(bytes) {
-            return String(decoding: bytes, as: UTF8.self)
+            return Text.ascii(bytes)
         }
-        guard let text = String(validating: bytes, as: UTF8.self) else {
+        guard let text = Text.validated(bytes) else {
             throw EventError(code: .invalidUTF8, message: "\(self) is not UTF-8")
         }
         if let problem = Self.problem(of: text) { throw invalid(problem) }
@@ -201,23 +204,23 @@ enum EventAttribute: CustomStringConvertible {
     }
 
     /// The text of the attribute `source`, a URI reference. One in quotes is most probably JSON.
-    func source(_ bytes: ArraySlice<UInt8>) throws(EventError) -> String {
+    func source(_ bytes: Span<UInt8>) throws(EventError) -> String {
         let source = try text(bytes)
-        if bytes.first == UInt8(ascii: "\""), bytes.last == UInt8(ascii: "\"") {
+        if bytes[0] == UInt8(ascii: "\""), bytes[bytes.count - 1] == UInt8(ascii: "\"") {
             throw invalid("expected a URI reference without quotes, found \(Text.quoted(source))")
         }
         return source
     }
 
-    func checkVersion(_ bytes: ArraySlice<UInt8>) throws(EventError) {
+    func checkVersion(_ bytes: Span<UInt8>) throws(EventError) {
         guard !Text.equal(bytes, "1.0") else { return }
         throw invalid("expected \"1.0\", found \(Text.quoted(try text(bytes)))")
     }
 
     /// The type with this name, if the topic carries it.
-    func type(_ name: ArraySlice<UInt8>, topic: EventTopic) throws(EventError) -> EventType {
+    func type(_ name: Span<UInt8>, topic: EventTopic) throws(EventError) -> EventType {
         guard let type = EventType(utf8: name) else {
-            guard let text = String(validating: name, as: UTF8.self) else {
+            guard let text = Text.validated(name) else {
                 throw EventError(code: .invalidUTF8, message: "the event type is not UTF-8", pointer: pointer)
             }
             throw EventError(code: .unknownType, message: "unknown event type \(Text.quoted(text))", pointer: pointer)
@@ -229,9 +232,9 @@ enum EventAttribute: CustomStringConvertible {
         return type
     }
 
-    func time(_ text: ArraySlice<UInt8>) throws(EventError) -> Timestamp {
+    func time(_ text: Span<UInt8>) throws(EventError) -> Timestamp {
         guard let time = Timestamp(rfc3339: text) else {
-            let found = Text.quoted(String(decoding: text, as: UTF8.self))
+            let found = Text.quoted(Text.repaired(text))
             throw invalid("expected an RFC 3339 date-time, found \(found)")
         }
         return time
@@ -307,15 +310,23 @@ package struct EventAttributes: Sendable {
     /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since
     /// some tools cannot set headers.
     func mode(in bytes: [UInt8]) -> EventContentMode {
-        if let contentType { return EventContentMode(contentType: bytes[contentType]) }
+        if let contentType {
+            if "application/json" ~= ShortText(bytes, contentType) { return .binary }
+            return EventContentMode(contentType: bytes[contentType])
+        }
         return specversion == nil && id == nil && source == nil && type == nil ? .structured : .binary
     }
 
     /// Notes a header. Other headers and null values are ignored.
     package mutating func note(name: Range<Int>, value: Range<Int>?, in bytes: [UInt8]) {
         guard let value else { return }
+        let name = ShortText(bytes, name)
         // Names of headers are compared without regard to case.
-        switch ShortText(bytes, name).lowercased {
+        if !note(name, value) { _ = note(name.lowercased, value) }
+    }
+
+    private mutating func note(_ name: ShortText, _ value: Range<Int>) -> Bool {
+        switch name {
         case "ce_id": id = value
         case "ce_type": type = value
         case "ce_time": time = value
@@ -327,8 +338,9 @@ package struct EventAttributes: Sendable {
         case "ce_specversion": specversion = value
         case "ce_traceparent": cloudTraceparent = value
         case "freshet-outcome": outcome = value
-        default: break
+        default: return false
         }
+        return true
     }
 }
 
@@ -342,14 +354,6 @@ enum EventContentMode: Equatable {
 
     /// - Parameter contentType: media type with parameters.
     init(contentType: ArraySlice<UInt8>) {
-        if Text.equal(contentType, "application/json") {
-            self = .binary
-            return
-        }
-        if Text.equal(contentType, "application/cloudevents+json") {
-            self = .structured
-            return
-        }
         let essence = contentType.prefix { $0 != UInt8(ascii: ";") }
         let type = String(decoding: essence, as: UTF8.self).lowercased()
         switch String(type.drop { $0 == " " }.prefix { $0 != " " }) {

@@ -112,9 +112,12 @@ package enum EventType: String, CaseIterable, Sendable {
     var usesTime: Bool { topic == .widgets || topic == .donations }
 
     /// The type with this name, given as bytes.
-    init?(utf8: ArraySlice<UInt8>) {
-        guard let type = Self.allCases.first(where: { Text.equal(utf8, $0.rawValue) }) else { return nil }
-        self = type
+    init?(utf8: Span<UInt8>) {
+        for type in Self.allCases where Text.equal(utf8, type.rawValue) {
+            self = type
+            return
+        }
+        return nil
     }
 }
 

@@ -82,11 +82,18 @@ struct StructuredReader: ~Copyable {
     private mutating func readMember(_ key: JSONKey) throws {
         switch key {
         case "specversion":
-            try EventAttribute.member("specversion").checkVersion(text(.member("specversion")))
+            let text = try text(.member("specversion"))
+            try EventAttribute.member("specversion").checkVersion(text.span)
             hasVersion = true
-        case "id": id = try EventAttribute.member("id").text(text(.member("id")))
-        case "source": source = try EventAttribute.member("source").source(text(.member("source")))
-        case "type": type = try EventAttribute.member("type").type(text(.member("type")), topic: topic)
+        case "id":
+            let text = try text(.member("id"))
+            id = try EventAttribute.member("id").text(text.span)
+        case "source":
+            let text = try text(.member("source"))
+            source = try EventAttribute.member("source").source(text.span)
+        case "type":
+            let text = try text(.member("type"))
+            type = try EventAttribute.member("type").type(text.span, topic: topic)
         case "time":
             guard try !reader.takeNull() else { return }
             try readTime()
@@ -114,7 +121,7 @@ struct StructuredReader: ~Copyable {
         let start = reader.checkpoint
         do throws(EventError) {
             let text = try text(.member("time"))
-            if !ignoresTime { time = try EventAttribute.member("time").time(text) }
+            if !ignoresTime { time = try EventAttribute.member("time").time(text.span) }
         } catch {
             if !ignoresTime { timeError = error }
             reader.rewind(to: start)

@@ -50,7 +50,7 @@ struct WidgetConfigurationTests {
         var generator = JSONGenerator(seed: 11)
         for _ in 0..<1000 {
             let flat = generator.flat()
-            guard !flat.canonicalBytes.hasEscapedNull else { continue }
+            guard !flat.canonical.hasEscapedNull else { continue }
             let one = try WidgetConfiguration(flat)
             let other = try WidgetConfiguration(generator.shuffled(flat))
             #expect(one == other)

@@ -36,8 +36,11 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     /// Errors of the first elements whose id could not be read.
     package private(set) var unreadable: [ModelError] = []
 
-    /// Places of the requested elements. An id that was requested twice has its first place.
-    private let places: [TimelineID: Int]
+    /// The requested ids in their order, with their places. An id that was requested twice has its first place.
+    private let places: [(id: TimelineID, place: Int)]
+
+    /// Whether the answer has the requested elements, by place.
+    private var isAnswered: [Bool]
 
     /// Number of foreign ids and of unreadable elements that are kept.
     package static var keptComplaints: Int { 16 }
@@ -53,8 +56,9 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     init<Parser: ElementParser>(
         _ bytes: [UInt8], list: ShortText, requested: [TimelineID], parser: Parser
     ) throws(JSONError) where Parser.Value == Value {
-        places = Dictionary(zip(requested, 0...)) { first, _ in first }
+        places = requested.enumerated().map { (id: $1, place: $0) }.sorted { $0.id != $1.id ? $0.id < $1.id : $0.place < $1.place }
         outcomes = Array(repeating: .failure(.missing), count: requested.count)
+        isAnswered = Array(repeating: false, count: requested.count)
         var reader = JSONReader(bytes)
         var hasList = false
         var parser = parser
@@ -81,20 +85,23 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
         let start = reader.checkpoint
         let offset = reader.position
         let id: ArraySlice<UInt8>?
+        let place: Int?
         let outcome: Result<Value, ProviderFailure>
         var complaint: ModelError?
         do throws(JSONError) {
-            (id, outcome) = try element(from: &reader, with: &parser)
+            (id, place, outcome) = try element(from: &reader, with: &parser)
         } catch {
             // After a syntax error the next element cannot be found. After any other error the brackets lead to it.
             guard error.kind != .syntax else { throw error }
             reader.rewind(to: start)
             id = try reader.skipLoosely(member: "id")
+            place = self.place(of: id)
             complaint = error.modelError
             outcome = .failure(ProviderFailure(.invalid, "\(error.modelError)"))
         }
-        if let place = place(of: id) {
-            outcomes[place] = outcomes[place] == .failure(.missing) ? outcome : .failure(.duplicate)
+        if let place {
+            outcomes[place] = isAnswered[place] ? .failure(.duplicate) : outcome
+            isAnswered[place] = true
         } else if let id {
             foreignCount += 1
             guard foreignIDs.count < Self.keptComplaints else { return }
@@ -105,13 +112,19 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     }
 
     private func place(of id: ArraySlice<UInt8>?) -> Int? {
-        id.flatMap { TimelineID(bytes: $0) }.flatMap { places[$0] }
+        guard let id, let wanted = TimelineID(bytes: id) else { return nil }
+        var (low, high) = (0, places.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if places[middle].id < wanted { low = middle + 1 } else { high = middle }
+        }
+        return low < places.count && places[low].id == wanted ? places[low].place : nil
     }
 
-    /// Reads the next element and returns its id, if it has one, and its outcome.
+    /// Reads the next element and returns its id, if it has one, with its place in the request, and its outcome.
     private func element<Parser: ElementParser>(
         from reader: inout JSONReader, with parser: inout Parser
-    ) throws(JSONError) -> (id: ArraySlice<UInt8>?, outcome: Result<Value, ProviderFailure>)
+    ) throws(JSONError) -> (id: ArraySlice<UInt8>?, place: Int?, outcome: Result<Value, ProviderFailure>)
     where Parser.Value == Value {
         var id: ArraySlice<UInt8>?
         var hasValue = false
@@ -128,14 +141,15 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
                 if try parser.read(key, from: &reader) { hasValue = true }
             }
         }
+        let place = place(of: id)
         if let failure {
             guard !hasValue else {
                 throw reader.failure(.invalidValue, "has both \(parser.valueMember) and an error", at: object)
             }
-            return (id, .failure(failure))
+            return (id, place, .failure(failure))
         }
         guard hasValue else { throw reader.missing("\(parser.valueMember)", inObjectAt: object) }
-        return (id, .success(try parser.finish(place: place(of: id), &reader, at: object)))
+        return (id, place, .success(try parser.finish(place: place, &reader, at: object)))
     }
 }
 

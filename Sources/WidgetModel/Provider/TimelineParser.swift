@@ -277,10 +277,10 @@ struct TimelineParser: ElementParser {
 
     private func repeatsThePrevious(_ index: Int) -> Bool {
         let (entry, previous) = (entries[index], entries[index - 1])
-        return !entry.hasRelevance && contentRange(entry).count == contentRange(previous).count
-            && content[contentRange(entry)] == content[contentRange(previous)]
-            && content[entry.dateEnd..<entry.range.upperBound]
-                == content[previous.dateEnd..<previous.range.upperBound]
+        return !entry.hasRelevance && Text.equal(content[contentRange(entry)], content[contentRange(previous)])
+            && Text.equal(
+                content[entry.dateEnd..<entry.range.upperBound],
+                content[previous.dateEnd..<previous.range.upperBound])
     }
 
     private func contentRange(_ entry: CanonicalEntry) -> Range<Int> {

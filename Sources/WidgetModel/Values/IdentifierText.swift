@@ -96,7 +96,11 @@ extension JSONReader {
 
     /// An RFC 3339 date-time in a string that was read.
     mutating func timestamp(_ token: JSONStringToken) throws(JSONError) -> Timestamp {
-        try convert(token, "an RFC 3339 date-time") { Timestamp(rfc3339: $0) }
+        let time =
+            token.hasEscapes
+            ? Timestamp(rfc3339: utf8(of: token)) : Timestamp(rfc3339: bytes.span.extracting(token.range))
+        guard let time else { throw unexpected(token, "an RFC 3339 date-time") }
+        return time
     }
 
     /// The name of a widget family.

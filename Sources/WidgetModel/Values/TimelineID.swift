@@ -30,24 +30,22 @@ package struct TimelineID: Hashable, Comparable, Sendable, CustomStringConvertib
     /// Reads the UUID form from bytes.
     package init?(bytes: ArraySlice<UInt8>) {
         guard bytes.count == 36 else { return nil }
-        var words: (UInt64, UInt64) = (0, 0)
-        var digits = 0
-        var offset = 0
-        for byte in bytes {
-            if offset == 8 || offset == 13 || offset == 18 || offset == 23 {
-                guard byte == UInt8(ascii: "-") else { return nil }
-            } else {
-                guard let digit = byte.hexadecimalDigit else { return nil }
-                if digits < 16 {
-                    words.0 = words.0 << 4 | UInt64(digit)
-                } else {
-                    words.1 = words.1 << 4 | UInt64(digit)
-                }
-                digits += 1
-            }
-            offset += 1
+        let start = bytes.startIndex
+        for hyphen in [8, 13, 18, 23] {
+            guard bytes[start + hyphen] == UInt8(ascii: "-") else { return nil }
         }
-        self.init(high: words.0, low: words.1)
+        func number(_ number: UInt64, _ digits: Range<Int>) -> UInt64? {
+            var number = number
+            for index in digits {
+                guard let digit = bytes[start + index].hexadecimalDigit else { return nil }
+                number = number << 4 | UInt64(digit)
+            }
+            return number
+        }
+        guard let time = number(0, 0..<8), let middle = number(time, 9..<13), let high = number(middle, 14..<18),
+            let sequence = number(0, 19..<23), let low = number(sequence, 24..<36)
+        else { return nil }
+        self.init(high: high, low: low)
     }
 
     /// Lower-case UUID form.

@@ -75,15 +75,16 @@ extension Timestamp {
 
     /// Reads an RFC 3339 date-time from bytes; see `init(rfc3339:)`.
     package init?(rfc3339 bytes: Span<UInt8>) {
-        var scanner = DigitScanner(count: bytes.count)
-        guard let year = scanner.number(bytes, digits: 4, in: 1...9999), scanner.take(bytes, "-"),
-            let month = scanner.number(bytes, digits: 2, in: 1...12), scanner.take(bytes, "-"),
-            let day = scanner.number(bytes, digits: 2, in: 1...Self.days(inMonth: month, of: year)),
-            scanner.take(bytes, "T", or: "t"), let hour = scanner.number(bytes, digits: 2, in: 0...23),
-            scanner.take(bytes, ":"),
-            let minute = scanner.number(bytes, digits: 2, in: 0...59), scanner.take(bytes, ":"),
-            let second = scanner.number(bytes, digits: 2, in: 0...60), let microseconds = scanner.fraction(bytes),
+        guard bytes.count >= 20 else { return nil }
+        let fields = DateFields(bytes)
+        var scanner = DigitScanner(position: 19, count: bytes.count)
+        guard fields.areDigits, let microseconds = scanner.fraction(bytes),
             let offset = scanner.offsetMinutes(bytes), scanner.isAtEnd
+        else { return nil }
+        let (year, month, day) = (fields.year, fields.month, fields.day)
+        let (hour, minute, second) = (fields.hour, fields.minute, fields.second)
+        guard year >= 1, (1...12).contains(month), (1...Self.days(inMonth: month, of: year)).contains(day), hour <= 23,
+            minute <= 59, second <= 60
         else { return nil }
         let days = Self.dayNumber(year: year, month: month, day: day)
         let minutes = days * 1440 + hour * 60 + minute - offset
@@ -128,13 +129,16 @@ extension Timestamp {
         let date = Self.date(dayNumber: days)
         if date.year < 0 { out.append(UInt8(ascii: "-")) }
         Self.append(date.year.magnitude, digits: 4, to: &out)
-        let fields: [(Unicode.Scalar, Int64)] = [
-            ("-", date.month), ("-", date.day), ("T", second / 3600), (":", second / 60 % 60), (":", second % 60),
-        ]
-        for (separator, field) in fields {
+        func append(_ separator: Unicode.Scalar, _ field: Int64) {
             out.append(UInt8(ascii: separator))
-            Self.append(field.magnitude, digits: 2, to: &out)
+            out.append(UInt8(ascii: "0") + UInt8(field / 10))
+            out.append(UInt8(ascii: "0") + UInt8(field % 10))
         }
+        append("-", date.month)
+        append("-", date.day)
+        append("T", second / 3600)
+        append(":", second / 60 % 60)
+        append(":", second % 60)
         if fraction != 0 {
             out.append(UInt8(ascii: "."))
             Self.append(fraction.magnitude, digits: 6, to: &out)
@@ -194,12 +198,46 @@ extension Timestamp {
     }
 }
 
-/// Reads fixed-width decimal fields.
-private struct DigitScanner {
-    private let count: Int
-    private var position = 0
+/// The fields of `YYYY-MM-DDTHH:MM:SS`, read as words of eight bytes.
+private struct DateFields {
+    /// Whether digits and separators are in their places. Otherwise the fields are meaningless.
+    let areDigits: Bool
+    let year: Int64, month: Int64, day: Int64, hour: Int64, minute: Int64, second: Int64
 
-    init(count: Int) {
+    /// - Parameter bytes: at least 19.
+    init(_ bytes: Span<UInt8>) {
+        /// The values of digits in place of the bytes from an index on, and zeros for separators.
+        func word(_ index: Int, _ form: UInt64) -> UInt64 {
+            unsafe UInt64(littleEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)) ^ form
+        }
+        // The forms are `0000-00-`, `00T00:00` and `00:00:00`; a small `t` is allowed, too.
+        let date = word(0, 0x2D30_302D_3030_3030)
+        let time = word(8, 0x3030_3A30_3054_3030) & ~0x0020_0000
+        let end = word(11, 0x3030_3A30_303A_3030)
+        // Digits have at most 9 in their bytes, separators 0. A sum with 6 has a high nibble for a larger one.
+        func isForm(_ word: UInt64, _ digits: UInt64) -> Bool {
+            (word | (word &+ (digits & 0x0606_0606_0606_0606))) & (0xF0F0_F0F0_F0F0_F0F0 | ~digits) == 0
+        }
+        areDigits =
+            isForm(date, 0x00FF_FF00_FFFF_FFFF) && isForm(time, 0xFFFF_00FF_FF00_FFFF)
+            && isForm(end, 0xFFFF_00FF_FF00_FFFF)
+        /// Number of the two digits from a byte on.
+        func pair(_ word: UInt64, _ byte: UInt64) -> Int64 {
+            let digits = word &>> (8 &* byte)
+            return Int64(truncatingIfNeeded: (digits & 0xF) &* 10 &+ (digits &>> 8) & 0xF)
+        }
+        (year, month, day) = (pair(date, 0) &* 100 &+ pair(date, 2), pair(date, 5), pair(time, 0))
+        (hour, minute, second) = (pair(time, 3), pair(time, 6), pair(end, 6))
+    }
+}
+
+/// Reads decimal fields.
+private struct DigitScanner {
+    private var position: Int
+    private let count: Int
+
+    init(position: Int, count: Int) {
+        self.position = position
         self.count = count
     }
 

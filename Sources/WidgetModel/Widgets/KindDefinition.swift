@@ -409,9 +409,10 @@ extension KindDefinition {
 
     private static func readPlaceholder(_ members: inout MemberChecker) -> JSONValue? {
         guard let placeholder = members.required("placeholder") else { return nil }
-        let canonical = placeholder.canonicalBytes
-        if canonical.count > maximumPlaceholderBytes {
-            members.fail(in: "placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(canonical.count)")
+        let canonical = placeholder.canonical
+        let count = canonical.utf8.count
+        if count > maximumPlaceholderBytes {
+            members.fail("placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(count)")
         }
         if canonical.hasEscapedNull { members.fail(in: "placeholder", "must not contain U+0000") }
         return placeholder

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 /// Identity of a timeline: all values that its content may depend on.
 ///
 /// Widgets with the same identity show the same timeline, which is fetched, stored and published once.
@@ -44,17 +46,18 @@ package struct TimelineIdentity: Hashable, Sendable {
         self.user = user
     }
 
-    /// Hash of the tagged and length-prefixed components.
+    /// Hash of a version, the family's number, and the other components.
     ///
-    /// An absent component is a byte 0; any other is a byte 1, its length as four big-endian bytes, and its UTF-8. The
-    /// form must never change under the same tag, since ids are stored.
+    /// An absent component is a byte 0. Any other is its number of UTF-8 bytes and 1, seven bits a byte from the lowest,
+    /// with the high bit for more (LEB128), and its UTF-8. The form is short, since the hash takes as long as it. It must
+    /// never change under the same version, since ids are stored.
     package var id: TimelineID {
         var form: [UInt8] = []
         form.reserveCapacity(160 + configuration.canonical.utf8.count)
-        form.append(contentsOf: "freshet.timeline.v1".utf8)
+        form.append(Self.formVersion)
+        form.append(family.map { UInt8(truncatingIfNeeded: $0.rawValue &+ 1) } ?? 0)
         Self.append(app, to: &form)
         Self.append(kind, to: &form)
-        Self.append(family?.name, to: &form)
         Self.append(configuration.canonical, to: &form)
         Self.append(locale, to: &form)
         Self.append(timeZone, to: &form)
@@ -62,14 +65,20 @@ package struct TimelineIdentity: Hashable, Sendable {
         return TimelineID(hashOf: form)
     }
 
+    private static let formVersion: UInt8 = 1
+
     private static func append(_ component: String?, to form: inout [UInt8]) {
         guard let component else {
             form.append(0)
             return
         }
-        form.append(1)
-        form.append(UInt64(UInt32(clamping: component.utf8.count)), bytes: 4)
-        form.append(contentsOf: component.utf8)
+        var count = UInt(component.utf8.count) + 1
+        while count >= 0x80 {
+            form.append(UInt8(truncatingIfNeeded: count) | 0x80)
+            count >>= 7
+        }
+        form.append(UInt8(truncatingIfNeeded: count))
+        form.append(component)
     }
 
     package static func == (left: TimelineIdentity, right: TimelineIdentity) -> Bool { left.id == right.id }

@@ -35,9 +35,9 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
             }
             for (index, element) in elements.enumerated() { try Self.check(element, at: "\(pointer)/\(index)") }
         }
-        let canonical = value.canonicalBytes
+        let canonical = value.canonical
         if let problem = Self.problem(of: canonical) { throw ModelError(message: problem) }
-        self.init(checked: String(decoding: canonical, as: UTF8.self))
+        self.init(checked: canonical)
     }
 
     /// Throws unless a value is a scalar, or an object of scalars.
@@ -55,10 +55,9 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     }
 
     /// Reason why a canonical form cannot be stored, or nil.
-    private static func problem(of canonical: [UInt8]) -> String? {
-        guard canonical.count <= maximumBytes else {
-            return "must be at most \(maximumBytes) bytes, is \(canonical.count)"
-        }
+    private static func problem(of canonical: String) -> String? {
+        let count = canonical.utf8.count
+        guard count <= maximumBytes else { return "must be at most \(maximumBytes) bytes, is \(count)" }
         return canonical.hasEscapedNull ? "must not contain U+0000" : nil
     }
 
@@ -87,34 +86,32 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     package init(from reader: inout JSONReader) throws(JSONError) {
         try reader.expect(.object)
         let offset = reader.position
-        var canonical: [UInt8] = []
-        try reader.canonicalize(into: &canonical) { (reader) throws(JSONError) in try Self.checkMembers(&reader) }
+        let canonical = try reader.canonicalText(Self.checkMembers)
         if let problem = Self.problem(of: canonical) { throw reader.failure(.invalidValue, problem, at: offset) }
-        self.init(checked: String(decoding: canonical, as: UTF8.self))
+        self.init(checked: canonical)
     }
 
     /// Passes over the members.
     private static func checkMembers(_ reader: inout JSONReader) throws(JSONError) {
         try reader.beginObject()
         while try reader.nextKey() != nil {
-            guard try reader.peek() == .array else {
-                try checkValue(&reader)
-                continue
+            switch try reader.peek() {
+            case .array:
+                try reader.beginArray()
+                while try reader.nextElement() { try checkValue(try reader.peek(), &reader) }
+            case let kind: try checkValue(kind, &reader)
             }
-            try reader.beginArray()
-            while try reader.nextElement() { try checkValue(&reader) }
         }
     }
 
     /// Passes over a scalar, or an object of scalars.
-    private static func checkValue(_ reader: inout JSONReader) throws(JSONError) {
-        guard try reader.peek() == .object else { return try skipScalar(&reader) }
+    private static func checkValue(_ kind: JSONKind, _ reader: inout JSONReader) throws(JSONError) {
+        guard kind == .object else { return try checkScalar(kind, &reader) }
         try reader.beginObject()
-        while try reader.nextKey() != nil { try skipScalar(&reader) }
+        while try reader.nextKey() != nil { try checkScalar(try reader.peek(), &reader) }
     }
 
-    private static func skipScalar(_ reader: inout JSONReader) throws(JSONError) {
-        let kind = try reader.peek()
+    private static func checkScalar(_ kind: JSONKind, _ reader: inout JSONReader) throws(JSONError) {
         guard kind != .object, kind != .array else {
             throw reader.failure(.invalidValue, "expected a scalar, found \(kind.name)", at: reader.position)
         }
