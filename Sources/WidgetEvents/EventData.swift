@@ -12,8 +12,9 @@ extension JSONReader {
     /// those of missing members. Bytes behind the data are an error if there is no other.
     mutating func problems(of type: EventType) -> [JSONError] {
         var problems: [JSONError]? = []
+        var names = RecurringNames()
         do throws(JSONError) {
-            _ = try event(of: type, &problems)
+            _ = try event(of: type, &problems, &names)
             try finish()
         } catch {
             if problems?.last != error { problems?.append(error) }
@@ -23,10 +24,10 @@ extension JSONReader {
 
     /// - Parameter problems: receives the errors of members; nil to throw the first one.
     mutating func event(
-        of type: EventType, _ problems: inout [JSONError]?
+        of type: EventType, _ problems: inout [JSONError]?, _ names: inout RecurringNames
     ) throws(JSONError) -> FreshetEvent {
         switch type {
-        case .pushReceived, .appChanged, .reloadRequested: try reloadEvent(type, &problems)
+        case .pushReceived, .appChanged, .reloadRequested: try reloadEvent(type, &problems, &names)
         case .widgetPlaced: try placementEvent(&problems)
         case .widgetConfigured, .widgetRemoved, .widgetViewed: try widgetEvent(type, &problems)
         case .deviceEnvironmentChanged, .deviceRegistered, .deviceUnregistered: try deviceEvent(type, &problems)
@@ -37,7 +38,7 @@ extension JSONReader {
     }
 
     private mutating func reloadEvent(
-        _ type: EventType, _ problems: inout [JSONError]?
+        _ type: EventType, _ problems: inout [JSONError]?, _ names: inout RecurringNames
     ) throws(JSONError) -> FreshetEvent {
         var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
         var matching: WidgetConfiguration?
@@ -45,13 +46,13 @@ extension JSONReader {
         try members(of: type, &problems) { (reader, member) throws(JSONError) in
             switch member {
             case .audience: audience = try reader.audience()
-            case .kinds: kinds = try reader.kindScope()
+            case .kinds: kinds = try reader.kindScope(&names)
             case .matching:
                 let predicate = try WidgetConfiguration(from: &reader)
                 // Every configuration contains the empty one, so that such a request stays O(1).
                 matching = predicate.isEmpty ? nil : predicate
             case .state: reason = try reader.appState()
-            case .app: app = try reader.identifier()
+            case .app: app = try names.app(&reader)
             default: break
             }
         }
@@ -354,25 +355,26 @@ extension JSONReader {
     }
 
     /// A list of kind names or `"all"`.
-    mutating func kindScope() throws(JSONError) -> KindScope {
+    fileprivate mutating func kindScope(_ names: inout RecurringNames) throws(JSONError) -> KindScope {
         let kind = try peek()
         let offset = position
         switch kind {
         case .string:
             return try string(#"a list of kinds or "all""#) { $0.elementsEqual("all".utf8) ? .all : nil }
         case .array:
-            var names: [String] = []
             try beginArray()
-            while try nextElement() {
-                guard names.count < EventDecoder.maximumKinds else {
-                    throw failure(.invalidValue, "more than \(EventDecoder.maximumKinds) kinds", at: offset)
-                }
-                names.append(try identifier())
-            }
-            guard let scope = KindScope(names: names) else {
+            guard try nextElement() else {
                 throw failure(.invalidValue, "expected at least one kind", at: offset)
             }
-            return scope
+            let first = try names.kind(&self)
+            guard case .kinds(var kinds) = first, try nextElement() else { return first }
+            repeat {
+                guard kinds.count < EventDecoder.maximumKinds else {
+                    throw failure(.invalidValue, "more than \(EventDecoder.maximumKinds) kinds", at: offset)
+                }
+                kinds.append(try identifier())
+            } while try nextElement()
+            return KindScope(names: kinds) ?? first
         case .null, .bool, .number, .object:
             throw wrongType(expected: "an array or a string", found: kind)
         }

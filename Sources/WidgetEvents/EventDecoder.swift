@@ -34,13 +34,27 @@ package struct EventDecoder: Sendable {
     package func decode(
         bytes: [UInt8], value: Range<Int>?, attributes: EventAttributes, topic: EventTopic
     ) throws(EventError) -> DecodedEvent {
+        var buffers = DecodingBuffers(bytes)
+        return try decode(value: value, attributes: attributes, topic: topic, buffers: &buffers)
+    }
+
+    /// Decodes one of several messages.
+    ///
+    /// - Parameters:
+    ///   - value: its place in the buffers' bytes; nil for a tombstone.
+    ///   - keepsIdentity: false to check `id` and `source` of a message in binary mode without returning them.
+    package func decode(
+        value: Range<Int>?, attributes: EventAttributes, topic: EventTopic, keepsIdentity: Bool = true,
+        buffers: inout DecodingBuffers
+    ) throws(EventError) -> DecodedEvent {
+        let bytes = buffers.bytes
         guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
         try checkSize(value.count)
         switch attributes.mode(in: bytes) {
         case .binary: break
         case .structured:
-            var reader = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
-            return try reader.read()
+            var structured = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
+            return try structured.read()
         case .unsupported:
             let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
             throw EventError(
@@ -53,9 +67,10 @@ package struct EventDecoder: Sendable {
         }
         try EventAttribute.header("ce_specversion").checkVersion(
             bytes.span.extracting(required(attributes.specversion, "ce_specversion")))
-        let id = try EventAttribute.header("ce_id").text(bytes.span.extracting(required(attributes.id, "ce_id")))
+        let id = try EventAttribute.header("ce_id").text(
+            bytes.span.extracting(required(attributes.id, "ce_id")), isKept: keepsIdentity)
         let source = try EventAttribute.header("ce_source").source(
-            bytes.span.extracting(required(attributes.source, "ce_source")))
+            bytes.span.extracting(required(attributes.source, "ce_source")), isKept: keepsIdentity)
         let type = try EventAttribute.header("ce_type").type(
             bytes.span.extracting(required(attributes.type, "ce_type")), topic: topic)
         var time: Timestamp?
@@ -69,7 +84,7 @@ package struct EventDecoder: Sendable {
         return DecodedEvent(
             id: id, source: source, time: time,
             traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) },
-            event: try Self.event(of: type, in: bytes, value))
+            event: try buffers.event(of: type, value))
     }
 
     /// Decodes one message with its headers.
@@ -133,7 +148,8 @@ package struct EventDecoder: Sendable {
     /// - Throws: with a pointer into the data.
     package func decode(data bytes: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
         try checkSize(bytes.count)
-        return try Self.event(of: type, in: bytes, 0..<bytes.count)
+        var buffers = DecodingBuffers(bytes)
+        return try buffers.event(of: type, 0..<bytes.count)
     }
 
     /// All errors of data that ``decode(data:of:)`` refuses.
@@ -142,24 +158,67 @@ package struct EventDecoder: Sendable {
         return reader.problems(of: type).map { EventError($0) }
     }
 
+    private func checkSize(_ count: Int) throws(EventError) {
+        guard count > maximumEventBytes else { return }
+        throw EventError(code: .tooLarge, message: "\(count) bytes, at most \(maximumEventBytes) are allowed")
+    }
+}
+
+/// Memory that the decoding of several messages in one array shares.
+package struct DecodingBuffers: ~Copyable {
+    let bytes: [UInt8]
+    private var reader: JSONReader
+    private var names = RecurringNames()
+
+    package init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        reader = JSONReader(bytes)
+    }
+
     /// Reads a document that is the data of an event.
-    static func event(
-        of type: EventType, in bytes: [UInt8], _ range: Range<Int>
-    ) throws(EventError) -> FreshetEvent {
-        var reader = JSONReader(bytes, in: range)
+    mutating func event(of type: EventType, _ range: Range<Int>) throws(EventError) -> FreshetEvent {
+        reader.restart(in: range)
         var problems: [JSONError]?
         do throws(JSONError) {
-            let event = try reader.event(of: type, &problems)
+            let event = try reader.event(of: type, &problems, &names)
             try reader.finish()
             return event
         } catch {
             throw EventError(error)
         }
     }
+}
 
-    private func checkSize(_ count: Int) throws(EventError) {
-        guard count > maximumEventBytes else { return }
-        throw EventError(code: .tooLarge, message: "\(count) bytes, at most \(maximumEventBytes) are allowed")
+/// Names of apps and kinds, which recur from event to event, so that each is made a text once.
+struct RecurringNames {
+    private var apps: [String] = []
+    private var kinds: [(name: String, scope: KindScope)] = []
+
+    private static let limit = 8
+
+    /// The name of an app.
+    mutating func app(_ reader: inout JSONReader) throws(JSONError) -> String {
+        let token = try reader.stringToken()
+        if token.isPlain {
+            for app in apps where Text.equal(reader.bytes.span.extracting(token.range), app) { return app }
+        }
+        let app = try reader.identifier(token)
+        if apps.count < Self.limit { apps.append(app) }
+        return app
+    }
+
+    /// The scope of one kind.
+    mutating func kind(_ reader: inout JSONReader) throws(JSONError) -> KindScope {
+        let token = try reader.stringToken()
+        if token.isPlain {
+            for kind in kinds where Text.equal(reader.bytes.span.extracting(token.range), kind.name) {
+                return kind.scope
+            }
+        }
+        let name = try reader.identifier(token)
+        let scope = KindScope.kinds([name])
+        if kinds.count < Self.limit { kinds.append((name, scope)) }
+        return scope
     }
 }
 
@@ -191,10 +250,12 @@ enum EventAttribute: CustomStringConvertible {
     }
 
     /// The text of a required attribute.
-    func text(_ bytes: Span<UInt8>) throws(EventError) -> String {
+    ///
+    /// - Parameter isKept: false to check the text and return an empty one.
+    func text(_ bytes: Span<UInt8>, isKept: Bool = true) throws(EventError) -> String {
         // Nearly every attribute is printable ASCII of a permitted length, which needs no further check.
         if (1...EventDecoder.maximumAttributeBytes).contains(bytes.count), Text.isPrintableASCII(bytes) {
-            return Text.ascii(bytes)
+            return isKept ? Text.ascii(bytes) : ""
         }
         guard let text = Text.validated(bytes) else {
             throw EventError(code: .invalidUTF8, message: "\(self) is not UTF-8")
@@ -204,10 +265,10 @@ enum EventAttribute: CustomStringConvertible {
     }
 
     /// The text of the attribute `source`, a URI reference. One in quotes is most probably JSON.
-    func source(_ bytes: Span<UInt8>) throws(EventError) -> String {
-        let source = try text(bytes)
+    func source(_ bytes: Span<UInt8>, isKept: Bool = true) throws(EventError) -> String {
+        let source = try text(bytes, isKept: isKept)
         if bytes[0] == UInt8(ascii: "\""), bytes[bytes.count - 1] == UInt8(ascii: "\"") {
-            throw invalid("expected a URI reference without quotes, found \(Text.quoted(source))")
+            throw invalid("expected a URI reference without quotes, found \(Text.quoted(try text(bytes)))")
         }
         return source
     }
@@ -304,6 +365,9 @@ package struct EventAttributes: Sendable {
     var outcome: Range<Int>?
 
     package init() {}
+
+    /// Whether a header asks for the outcome of the event.
+    package var asksForOutcome: Bool { outcome != nil }
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 

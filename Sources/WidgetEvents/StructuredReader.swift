@@ -15,6 +15,7 @@ struct StructuredReader: ~Copyable {
     private var problems: [JSONError]?
     private let topic: EventTopic
     private var reader: JSONReader
+    private var names = RecurringNames()
     private let bytes: [UInt8]
     private let value: Range<Int>
 
@@ -63,7 +64,7 @@ struct StructuredReader: ~Copyable {
         if let timeError, type.usesTime { throw timeError }
         if let dataOffset {
             reader = JSONReader(bytes, in: value, startingAt: dataOffset, root: "/data")
-            event = try reader.event(of: type, &problems)
+            event = try reader.event(of: type, &problems, &names)
         }
         if let decoded {
             guard event == nil else {
@@ -106,7 +107,7 @@ struct StructuredReader: ~Copyable {
         case "data":
             guard try !reader.takeNull() else { return }
             if let type {
-                event = try reader.event(of: type, &problems)
+                event = try reader.event(of: type, &problems, &names)
             } else {
                 dataOffset = try reader.skip().lowerBound
             }
@@ -141,7 +142,8 @@ struct StructuredReader: ~Copyable {
     /// Reads the event from decoded data. Errors point to the member with the data and have the place within it.
     private func read(_ decoded: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
         do throws(EventError) {
-            return try EventDecoder.event(of: type, in: decoded, 0..<decoded.count)
+            var buffers = DecodingBuffers(decoded)
+            return try buffers.event(of: type, 0..<decoded.count)
         } catch {
             let place = error.pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
             throw EventError(

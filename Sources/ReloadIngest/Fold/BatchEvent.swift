@@ -16,7 +16,7 @@ struct BatchEvent: Sendable {
     var event: FreshetEvent
     /// Trace of the event.
     var trace: TraceParent?
-    /// The attributes `id` and `source`.
+    /// The attributes `id` and `source`; empty in a prepared batch unless the outcome is kept.
     var id = ""
     var source = ""
     var handling = EventHandling()

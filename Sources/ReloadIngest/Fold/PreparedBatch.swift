@@ -16,8 +16,11 @@ struct PreparedBatch: Sendable {
         self.batch = batch
         self.decoder = decoder
         let topics = batch.topics.map(decoder.topic)
-        contents = batch.records.indices.map { index in
-            decoder.content(index, of: batch, topics[Int(batch.records[index].topicIndex)])
+        var buffers = DecodingBuffers(batch.bytes)
+        contents = []
+        contents.reserveCapacity(batch.count)
+        for (index, record) in batch.records.enumerated() {
+            contents.append(decoder.content(index, of: batch, topics[Int(record.topicIndex)], &buffers))
         }
     }
 
@@ -83,8 +86,10 @@ struct PreparedBatch: Sendable {
 
     /// Event of a message, including a message that was turned into a rejected one; nil if it cannot be decoded.
     func event(_ index: Int) -> BatchEvent? {
-        guard case .event(let event) = decoder.content(index, of: batch, decoder.topic(batch.topic(index)))
-        else { return nil }
+        var buffers = DecodingBuffers(batch.bytes)
+        let content = decoder.content(
+            index, of: batch, decoder.topic(batch.topic(index)), keepsIdentity: true, &buffers)
+        guard case .event(let event) = content else { return nil }
         return event
     }
 
@@ -142,7 +147,8 @@ struct PreparedBatch: Sendable {
 
 /// A decoded message.
 enum RecordContent: Sendable {
-    case event(BatchEvent)
+    /// Large, and copied with every step.
+    indirect case event(BatchEvent)
     case rejected(RejectedEvent)
     /// An event that has been applied already.
     case repeated
@@ -173,8 +179,13 @@ struct RecordDecoder: Sendable {
 
     /// Decodes a message of a batch.
     ///
-    /// - Parameter topic: its topic; nil if ingest does not read it.
-    func content(_ index: Int, of batch: KafkaBatch, _ topic: IngestTopics.Input?) -> RecordContent {
+    /// - Parameters:
+    ///   - topic: its topic; nil if ingest does not read it.
+    ///   - keepsIdentity: whether to return `id` and `source` also of an event whose outcome is not kept.
+    func content(
+        _ index: Int, of batch: KafkaBatch, _ topic: IngestTopics.Input?, keepsIdentity: Bool = false,
+        _ buffers: inout DecodingBuffers
+    ) -> RecordContent {
         guard let topic else {
             return .rejected(
                 RejectedEvent(
@@ -188,7 +199,8 @@ struct RecordDecoder: Sendable {
         var app: String?
         do throws(EventError) {
             let decoded = try decoder.decode(
-                bytes: bytes, value: record.valueRange, attributes: attributes, topic: topic.carries)
+                value: record.valueRange, attributes: attributes, topic: topic.carries,
+                keepsIdentity: keepsIdentity || attributes.asksForOutcome, buffers: &buffers)
             app = decoded.event.app
             guard topic.allows(decoded.event.app) else { return notAllowed(index, app: decoded.event.app) }
             return .event(

@@ -72,8 +72,10 @@ private func edits(from left: [Unicode.Scalar], to right: [Unicode.Scalar]) -> I
 /// Values that are common in Freshet's documents, checked as they are read.
 extension JSONReader {
     /// An id of an app, user, device, widget or kind.
-    package mutating func identifier() throws(JSONError) -> String {
-        let token = try stringToken()
+    package mutating func identifier() throws(JSONError) -> String { try identifier(stringToken()) }
+
+    /// An id in a string that was read.
+    package mutating func identifier(_ token: JSONStringToken) throws(JSONError) -> String {
         if let problem = identifierProblem(token) {
             throw failure(.invalidValue, problem, at: token.range.lowerBound - 1)
         }
