@@ -53,9 +53,8 @@ extension JSONReader {
         run = index
     }
 
-    /// Writes a number that was just read.
+    /// Writes a number that was just read, and that may be canonical.
     mutating func writeNumber(_ number: Range<Int>) {
-        guard !isCanonical(number) else { return }
         endRun(at: number.lowerBound)
         var text: [UInt8] = []
         Decimal.append(value(of: number), to: &text)
@@ -72,15 +71,6 @@ extension JSONReader {
         run = token.end
     }
 
-    /// Writes the latest key, and notes whether it is in order.
-    @inline(__always)
-    mutating func writeKey() {
-        let last = keys.count &- 1
-        let token = keys[last].token
-        if token.hasEscapes { writeEscaped(token) }
-        if last > frame.firstKey, compare(keys[last &- 1], keys[last]) > 0 { frame.isSorted = false }
-    }
-
     /// Sorts the members of the innermost object, which ends here.
     @inline(never)
     mutating func sortMembers() {
@@ -92,11 +82,10 @@ extension JSONReader {
         unsafe members[members.count - 1].written.end = end
         unsafe sort(members)
         // Written in order behind the members, then moved to their place.
-        canonical.reserve(end &- start)
+        canonical.reserve(end &- start &+ Stack<UInt8>.few)
         for index in members.indices {
             if index > 0 { canonical.append(UInt8(ascii: ",")) }
-            let (start, end) = unsafe members[index].written
-            unsafe canonical.append(canonical.pointer(to: start), count: end &- start)
+            canonical.appendAgain(unsafe members[index].written)
         }
         unsafe canonical.pointer(to: start).update(from: canonical.pointer(to: end), count: end &- start)
         canonical.removeLast(to: end)
@@ -106,12 +95,12 @@ extension JSONReader {
     private mutating func sort(_ slots: UnsafeMutableBufferPointer<KeySlot>) {
         guard slots.count <= Self.comparedKeys else {
             var slots = unsafe slots
-            return unsafe slots.sort { compare($0, $1) < 0 }
+            return unsafe slots.sort { precedes($0, $1) }
         }
         for index in 1..<slots.count {
             let slot = unsafe slots[index]
             var place = index
-            while place > 0, unsafe compare(slot, slots[place &- 1]) < 0 {
+            while place > 0, unsafe precedes(slot, slots[place &- 1]) {
                 unsafe slots[place] = slots[place &- 1]
                 place &-= 1
             }

@@ -78,7 +78,17 @@ extension JSONReader {
         let literal = unsafe Range(uncheckedBounds: (start, position))
         // Up to 15 digits are exact. Neither they nor a fraction of up to 300 digits leave the range of a double.
         if checksNumbers, integerDigits > 15 || fractionDigits > 300 || hasExponent { try check(literal) }
-        if run >= 0 { writeNumber(literal) }
+        if run >= 0 {
+            // The same as in `isCanonical`, of which most is known here.
+            let isZero = byte(integerStart) == UInt8(ascii: "0")
+            let isCanonical =
+                !hasExponent && position &- integerStart <= 15
+                && (fractionDigits == 0
+                    ? !isZero || integerStart == start
+                    : byte(position &- 1) != UInt8(ascii: "0")
+                        && !(isZero && byte(integerStart &+ 2) == UInt8(ascii: "0")))
+            if !isCanonical { writeNumber(literal) }
+        }
         return literal
     }
 

@@ -122,7 +122,7 @@ package struct JSONReader: ~Copyable {
     /// Leaves the bytes up to an index out of the canonical form.
     @inline(__always)
     private mutating func skipRun(to index: Int) {
-        endRun(at: position)
+        canonical.append(bytes, from: run, to: position)
         run = index
     }
 
@@ -545,24 +545,45 @@ extension JSONReader {
 // MARK: - Memory
 
 extension Stack<UInt8> {
+    /// Number of bytes that are copied without a call.
+    static let few = 32
+
     /// Appends a part of an array.
     @inline(__always)
     mutating func append(_ bytes: [UInt8], from start: Int, to end: Int) {
         precondition(start >= 0 && start <= end && end <= bytes.count)
-        unsafe bytes.withUnsafeBufferPointer {
-            guard let source = $0.baseAddress else { return }
-            let more = end &- start
-            if more <= 32, start &+ 32 <= bytes.count, count &+ 32 <= capacity {
-                // Copying more than needed takes less than a call.
-                unsafe appendFew(source + start, count: more)
-            } else {
-                unsafe append(source + start, count: more)
-            }
+        if end &- start <= Self.few, start &+ Self.few <= bytes.count, count &+ Self.few <= capacity {
+            unsafe bytes.withUnsafeBufferPointer { unsafe appendFew($0.baseAddress.unsafelyUnwrapped + start) }
+            count &+= end &- start
+        } else {
+            appendMany(bytes, from: start, to: end)
         }
     }
 
+    @inline(never)
+    private mutating func appendMany(_ bytes: [UInt8], from start: Int, to end: Int) {
+        unsafe bytes.withUnsafeBufferPointer {
+            if let source = $0.baseAddress { unsafe append(source + start, count: end &- start) }
+        }
+    }
+
+    /// Appends some of the bytes once more, for which there must be room.
     @inline(__always)
-    private mutating func appendFew(_ source: UnsafePointer<UInt8>, count more: Int) {
+    mutating func appendAgain(_ range: (start: Int, end: Int)) {
+        precondition(range.start >= 0 && range.start <= range.end && range.end <= count)
+        let more = range.end &- range.start
+        if more <= Self.few, count &+ Self.few <= capacity {
+            unsafe appendFew(UnsafePointer(start.unsafelyUnwrapped + range.start))
+            count &+= more
+        } else {
+            reserve(more)
+            unsafe append(UnsafePointer(start.unsafelyUnwrapped + range.start), count: more)
+        }
+    }
+
+    /// Copies the number of bytes that takes no call, behind the last one.
+    @inline(__always)
+    private mutating func appendFew(_ source: UnsafePointer<UInt8>) {
         let from = unsafe UnsafeRawPointer(source)
         let to = unsafe UnsafeMutableRawPointer(start.unsafelyUnwrapped + count)
         let (low, high) = unsafe (
@@ -570,7 +591,6 @@ extension Stack<UInt8> {
         )
         unsafe to.storeBytes(of: low, as: SIMD16<UInt8>.self)
         unsafe to.storeBytes(of: high, toByteOffset: 16, as: SIMD16<UInt8>.self)
-        count &+= more
     }
 }
 

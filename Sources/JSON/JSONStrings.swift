@@ -41,6 +41,13 @@ struct KeySlot: BitwiseCopyable {
     let prefix: UInt64
     /// The member's place in the canonical form, if one is written. The end is set when the object ends.
     var written: (start: Int, end: Int)
+
+    /// Whether a key with the first of two prefixes is certain to precede one with the second.
+    @inline(__always)
+    static func isInOrder(_ left: UInt64, _ right: UInt64) -> Bool {
+        // The first byte is lowest, so byte-swapped words compare like the bytes. The shorter key is padded with zeros.
+        (left | right) & 0x8080_8080_8080_8080 == 0 && left.byteSwapped < right.byteSwapped
+    }
 }
 
 // MARK: - Strings
@@ -135,7 +142,8 @@ extension JSONReader {
     private static func special(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         // A carry sets the bit of 0x7F, and a borrow those of control characters, quotes and backslashes.
-        return (word | (word &+ ones) | (word &- ones &* 0x20) | ((word ^ ones &* 0x22) &- ones)
+        return
+            (word | (word &+ ones) | (word &- ones &* 0x20) | ((word ^ ones &* 0x22) &- ones)
             | ((word ^ ones &* 0x5C) &- ones)) & (ones &* 0x80)
     }
 
@@ -306,7 +314,9 @@ extension JSONReader {
         }
         frame.place = count
         keys.append(slot)
-        if run >= 0 { writeKey() }
+        guard run >= 0 else { return }
+        if slot.token.hasEscapes { writeEscaped(slot.token) }
+        if count > frame.firstKey, !KeySlot.isInOrder(keys[count &- 1].prefix, slot.prefix) { checkOrder() }
     }
 
     /// Throws if the object has a key that begins like one of its keys and is the same.
@@ -319,7 +329,7 @@ extension JSONReader {
     @inline(never)
     mutating func checkManyKeys(from first: Int) throws(JSONError) {
         var slots = unsafe keys.suffix(from: first)
-        unsafe slots.sort { compare($0, $1) < 0 }
+        unsafe slots.sort { precedes($0, $1) }
         var duplicate: KeySlot?
         for index in 1..<slots.count where unsafe isSame(slots[index - 1], slots[index]) {
             let (left, right) = unsafe (slots[index - 1], slots[index])
@@ -338,19 +348,23 @@ extension JSONReader {
         }
         let count = left.token.end &- left.token.start
         guard count == right.token.end &- right.token.start else { return false }
-        return count <= 8 || Text.equal(bytes[left.token.range], bytes[right.token.range])
+        return count <= 8
+            || Text.equal(bytes.span.extracting(left.token.range), bytes.span.extracting(right.token.range))
     }
 
-    /// Compares keys by UTF-16 code units, as RFC 8785 sorts. The result is negative, zero or positive.
+    /// Notes whether the latest key follows the one before it.
+    @inline(never)
+    private mutating func checkOrder() {
+        let last = keys.count &- 1
+        if !precedes(keys[last &- 1], keys[last]) { frame.isSorted = false }
+    }
+
+    /// Compares keys by UTF-16 code units, as RFC 8785 sorts.
     @inline(__always)
-    mutating func compare(_ left: KeySlot, _ right: KeySlot) -> Int {
-        let isASCII = (left.prefix | right.prefix) & 0x8080_8080_8080_8080 == 0
-        if isASCII, left.prefix != right.prefix {
-            // The first byte is lowest, so byte-swapped words compare like the bytes. The shorter key is padded with
-            // zeros.
-            return left.prefix.byteSwapped < right.prefix.byteSwapped ? -1 : 1
-        }
-        return compareWhole(left, right)
+    mutating func precedes(_ left: KeySlot, _ right: KeySlot) -> Bool {
+        if KeySlot.isInOrder(left.prefix, right.prefix) { return true }
+        if KeySlot.isInOrder(right.prefix, left.prefix) { return false }
+        return compareWhole(left, right) < 0
     }
 
     @inline(never)

@@ -30,7 +30,7 @@ package enum Text {
     }
 
     /// Returns true if both are the same bytes.
-    package static func equal(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Bool {
+    package static func equal(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
         guard left.count == right.count else { return false }
         return unsafe left.withUnsafeBytes { left in unsafe right.withUnsafeBytes { unsafe equal(left, $0) } }
     }

@@ -198,7 +198,7 @@ struct TimelineParser: ElementParser {
         sortEntries()
         let hash = try visibleHash(without: place.map { requested[$0].volatileFields } ?? [])
         let isDated = entries[0].hasRelevance
-        content.append(contentsOf: "],\"policy\":".utf8)
+        content.append("],\"policy\":")
         policy.append(to: &content)
         content.append(UInt8(ascii: "}"))
         guard content.count <= maximumContentBytes else {
@@ -277,10 +277,12 @@ struct TimelineParser: ElementParser {
 
     private func repeatsThePrevious(_ index: Int) -> Bool {
         let (entry, previous) = (entries[index], entries[index - 1])
-        return !entry.hasRelevance && Text.equal(content[contentRange(entry)], content[contentRange(previous)])
+        let bytes = content.span
+        return !entry.hasRelevance
+            && Text.equal(bytes.extracting(contentRange(entry)), bytes.extracting(contentRange(previous)))
             && Text.equal(
-                content[entry.dateEnd..<entry.range.upperBound],
-                content[previous.dateEnd..<previous.range.upperBound])
+                bytes.extracting(entry.dateEnd..<entry.range.upperBound),
+                bytes.extracting(previous.dateEnd..<previous.range.upperBound))
     }
 
     private func contentRange(_ entry: CanonicalEntry) -> Range<Int> {
@@ -418,8 +420,8 @@ extension CanonicalEntry {
         relevance: (score: Range<Int>, duration: Range<Int>?)?, url: JSONStringToken?, reader: inout JSONReader,
         to buffer: inout [UInt8]
     ) -> Int {
-        buffer.append(contentsOf: ",\"date\":".utf8)
-        if Self.isCanonicalDate(reader.utf8(of: dateText)) {
+        buffer.append(",\"date\":")
+        if !dateText.hasEscapes, Self.isCanonicalDate(reader.bytes.span.extracting(dateText.range)) {
             reader.append(dateText, to: &buffer)
         } else {
             buffer.append(UInt8(ascii: "\""))
@@ -428,22 +430,22 @@ extension CanonicalEntry {
         }
         let dateEnd = buffer.count
         if !links.isEmpty {
-            buffer.append(contentsOf: ",\"links\":".utf8)
+            buffer.append(",\"links\":")
             buffer.append(contentsOf: links)
         }
         if let relevance {
-            buffer.append(contentsOf: ",\"relevance\":{".utf8)
+            buffer.append(",\"relevance\":{")
             if let duration = relevance.duration {
-                buffer.append(contentsOf: "\"duration\":".utf8)
+                buffer.append("\"duration\":")
                 reader.append(number: duration, to: &buffer)
                 buffer.append(UInt8(ascii: ","))
             }
-            buffer.append(contentsOf: "\"score\":".utf8)
+            buffer.append("\"score\":")
             reader.append(number: relevance.score, to: &buffer)
             buffer.append(UInt8(ascii: "}"))
         }
         if let url {
-            buffer.append(contentsOf: ",\"url\":".utf8)
+            buffer.append(",\"url\":")
             reader.append(url, to: &buffer)
         }
         buffer.append(UInt8(ascii: "}"))
@@ -451,11 +453,9 @@ extension CanonicalEntry {
     }
 
     /// Whether the text of a valid date equals the output of `Timestamp.rfc3339`: UTC, whole seconds, no leap second.
-    private static func isCanonicalDate(_ text: ArraySlice<UInt8>) -> Bool {
-        guard text.count == 20 else { return false }
-        let start = text.startIndex
-        return text[start + 10] == UInt8(ascii: "T") && text[start + 19] == UInt8(ascii: "Z")
-            && text[start + 17] != UInt8(ascii: "6")
+    private static func isCanonicalDate(_ text: Span<UInt8>) -> Bool {
+        text.count == 20 && text[10] == UInt8(ascii: "T") && text[19] == UInt8(ascii: "Z")
+            && text[17] != UInt8(ascii: "6")
     }
 
     /// Number literals of a relevance. A duration of zero is left out.

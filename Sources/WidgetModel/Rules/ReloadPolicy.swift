@@ -36,12 +36,12 @@ extension ReloadPolicy {
     /// Appends the policy's JSON.
     func append(to out: inout [UInt8]) {
         switch self {
-        case .atEnd: out.append(contentsOf: "\"atEnd\"".utf8)
-        case .never: out.append(contentsOf: "\"never\"".utf8)
+        case .atEnd: out.append("\"atEnd\"")
+        case .never: out.append("\"never\"")
         case .after(let date):
-            out.append(contentsOf: "{\"after\":\"".utf8)
+            out.append("{\"after\":\"")
             date.appendRFC3339(to: &out)
-            out.append(contentsOf: "\"}".utf8)
+            out.append("\"}")
         }
     }
 }
@@ -97,13 +97,19 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     /// Several links in an entry of a systemSmall widget, which opens only one.
     package static let severalLinks = TimelineLints(rawValue: 8)
 
-    private static let shortestGap: Duration = .seconds(300)
+    /// In microseconds.
+    private static let shortestGap: Int64 = 300_000_000
 
     /// - Parameter dates: of the entries, in order.
     init(policy: ReloadPolicy, dates: some BidirectionalCollection<Timestamp>) {
         var lints: TimelineLints = []
-        if zip(dates, dates.dropFirst()).contains(where: { $0 < $1 && $1 - $0 < Self.shortestGap }) {
-            lints.insert(.shortGap)
+        var earlier: Timestamp?
+        for date in dates {
+            if let earlier, earlier < date {
+                let (gap, overflow) = date.microseconds.subtractingReportingOverflow(earlier.microseconds)
+                if !overflow, gap < Self.shortestGap { lints.insert(.shortGap) }
+            }
+            earlier = date
         }
         switch policy {
         case .atEnd where dates.count == 1: lints.insert(.singleEntryAtEnd)
