@@ -56,7 +56,9 @@ package struct ProviderAnswer<Value: Hashable & Sendable>: Sendable {
     init<Parser: ElementParser>(
         _ bytes: [UInt8], list: ShortText, requested: [TimelineID], parser: Parser
     ) throws(JSONError) where Parser.Value == Value {
-        places = requested.enumerated().map { (id: $1, place: $0) }.sorted { $0.id != $1.id ? $0.id < $1.id : $0.place < $1.place }
+        places = requested.enumerated().map { (id: $1, place: $0) }.sorted {
+            $0.id != $1.id ? $0.id < $1.id : $0.place < $1.place
+        }
         outcomes = Array(repeating: .failure(.missing), count: requested.count)
         isAnswered = Array(repeating: false, count: requested.count)
         var reader = JSONReader(bytes)

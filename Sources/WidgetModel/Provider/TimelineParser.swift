@@ -264,10 +264,11 @@ struct TimelineParser: ElementParser {
     private func visibleHash(without volatileFields: [JSONPointer]) throws(JSONError) -> ContentHash {
         let first = entries[0]
         guard volatileFields.isEmpty, !hasRepeats else {
-            return ContentHash(of: try visibleForm(without: volatileFields))
+            return ContentHash(ofContent: try visibleForm(without: volatileFields)[...])
         }
         return first.hasRelevance
-            ? ContentHash(of: content[...]) : ContentHash(of: content[..<first.contentEnd], content[first.dateEnd...])
+            ? ContentHash(ofContent: content[...])
+            : ContentHash(ofContent: content[..<first.contentEnd], content[first.dateEnd...])
     }
 
     private var hasRepeats: Bool {

@@ -90,7 +90,7 @@ final class OutputWatch: Sendable {
     static func hash(ofEntriesIn value: ArraySlice<UInt8>) -> ContentHash? {
         guard let start = value.firstRange(of: entries)?.lowerBound, let end = value[start...].ranges(of: end).last
         else { return nil }
-        return ContentHash(of: [UInt8(ascii: "{")] + value[start..<end.lowerBound])
+        return ContentHash(ofContent: [UInt8(ascii: "{")] + value[start..<end.lowerBound])
     }
 }
 

@@ -26,7 +26,7 @@ extension ProviderResponseTests {
             let left = Self.removing(chosen.compactMap { JSONPointer($0)?.tokens[...] }, from: content) ?? .null
             if left != content { shortened += 1 }
             let visible = #"{"entries":[{"content":"# + left.canonical + "}"
-            let undated = ContentHash(of: bytes(visible))
+            let undated = ContentHash(ofContent: bytes(visible)[...])
             #expect(timeline.undatedHash == undated, "\(text) without \(chosen)")
             #expect(timeline.hash == undated.dated(timeline.firstEntryDate) && timeline.hash != undated)
         }

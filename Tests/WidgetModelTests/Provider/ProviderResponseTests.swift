@@ -96,7 +96,7 @@ struct ProviderResponseTests {
     func visibleHash() throws {
         let timeline = try #require(accepted(try uncanonical()))
         let entriesEnd = timeline.content.count - #"],"policy":{"after":"2020-06-22T22:00:00Z"}}"#.utf8.count
-        #expect(timeline.hash == ContentHash(of: timeline.content[..<entriesEnd]))
+        #expect(timeline.hash == ContentHash(ofContent: timeline.content[..<entriesEnd]))
     }
 
     @Test func outcomesInTheOrderOfTheRequest() throws {
