@@ -6,20 +6,28 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// A decoded message of the batch.
-struct BatchEvent: Sendable {
+/// A decoded message of the batch. A class, since it is large, and passed from step to step.
+final class BatchEvent: Sendable {
     /// Index in the polled batch.
-    var record: Int
-    var position: EventPosition
+    let record: Int
+    let position: EventPosition
     /// Time of the event, for lifecycle events and views.
-    var time: Timestamp?
-    var event: FreshetEvent
+    let time: Timestamp?
+    let event: FreshetEvent
     /// Trace of the event.
-    var trace: TraceParent?
+    let trace: TraceParent?
     /// The attributes `id` and `source`; empty in a prepared batch unless the outcome is kept.
-    var id = ""
-    var source = ""
-    var handling = EventHandling()
+    let id: String
+    let source: String
+    let handling: EventHandling
+
+    init(
+        record: Int, position: EventPosition, time: Timestamp?, event: FreshetEvent, trace: TraceParent? = nil,
+        id: String = "", source: String = "", handling: EventHandling = EventHandling()
+    ) {
+        (self.record, self.position, self.time, self.event) = (record, position, time, event)
+        (self.trace, self.id, self.source, self.handling) = (trace, id, source, handling)
+    }
 
     /// Bytes that identify repeated events. They include the user, so that no user suppresses another user's events.
     var identity: [[UInt8]] { Self.identity(app: event.app, id: id, source: source, user: handling.user) }

@@ -147,8 +147,7 @@ struct PreparedBatch: Sendable {
 
 /// A decoded message.
 enum RecordContent: Sendable {
-    /// Large, and copied with every step.
-    indirect case event(BatchEvent)
+    case event(BatchEvent)
     case rejected(RejectedEvent)
     /// An event that has been applied already.
     case repeated

@@ -113,10 +113,10 @@ struct VirtualService {
     private mutating func apply(_ event: FreshetEvent, _ handling: EventHandling) async throws {
         var fold = BatchFold(directory: directory)
         offset += 1
-        var batch = BatchEvent(
-            record: 0, position: EventPosition(topic: 2, partition: 0, offset: offset), time: record.now, event: event)
-        batch.handling = handling
-        fold.add(batch)
+        fold.add(
+            BatchEvent(
+                record: 0, position: EventPosition(topic: 2, partition: 0, offset: offset), time: record.now,
+                event: event, handling: handling))
         let outcome = try await applier.apply(fold, advancing: []) { _ in
             DeadLetter(
                 topic: "test", partition: 0, offset: 0, app: nil, code: "", error: "", key: nil, headers: [],
