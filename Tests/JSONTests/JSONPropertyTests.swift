@@ -36,6 +36,84 @@ struct JSONPropertyTests {
         }
     }
 
+    /// Texts are read and copied by words, whose borders must not show.
+    @Test("Texts of any length are read alike, alone and within other bytes, with any byte at any place")
+    func words() throws {
+        let parts = [
+            ("", ""), ("\u{7F}", "\u{7F}"), ("é", "é"), ("😀", "😀"), (#"\n"#, "\n"), (#"\""#, "\""), (#"\\"#, "\\"),
+            (#"\u0041"#, "A"), (#"\ud83d\ude00"#, "😀"),
+        ]
+        for length in 0...40 {
+            for place in Set([0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, length]) where place <= length {
+                for (written, decoded) in parts {
+                    let (before, after) = (
+                        String(repeating: "b", count: place), String(repeating: "a", count: length - place)
+                    )
+                    let text = before + decoded + after
+                    let document = bytes(
+                        #"{"~": "\#(before)\#(written)\#(after)", "\#(before)\#(written)\#(after)": [0.5]}"#)
+                    let expected = JSONObject([
+                        (key: "~", value: .string(text)), (key: text, value: .array([.number(half)])),
+                    ])
+                    #expect(try JSONValue.parse(document) == .object(expected))
+
+                    let within = bytes(#"{"\"#) + document + bytes(#"": "}"#)
+                    var reader = JSONReader(within, in: 3..<3 + document.count)
+                    var out: [UInt8] = []
+                    try reader.canonicalize(into: &out)
+                    try reader.finish()
+                    #expect(out == JSONValue.object(expected).canonicalBytes)
+                }
+            }
+        }
+    }
+
+    private var half: JSONNumber { JSONNumber(checked: "0.5") }
+
+    /// The error of a document, which must be the same whether its canonical form is written or not.
+    private static func failure(of document: [UInt8], in range: Range<Int>? = nil) -> JSONError? {
+        func failure(_ read: (inout JSONReader) throws(JSONError) -> Void) -> JSONError? {
+            var reader = JSONReader(document, in: range)
+            do throws(JSONError) {
+                try read(&reader)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        let error = failure { (reader) throws(JSONError) in try reader.skip() }
+        let other = failure { (reader) throws(JSONError) in
+            var out: [UInt8] = []
+            try reader.canonicalize(into: &out)
+        }
+        #expect(error == other)
+        return error
+    }
+
+    @Test("The end of a document is its end, whatever bytes follow")
+    func ends() {
+        let document = bytes(#"{"currency": "GBP", "a rather long name": [true, -1.25e1, null, "\u00e9"], "x":false}"#)
+        for end in 0..<document.count {
+            #expect(Self.failure(of: document, in: 0..<end) != nil, "\(end)")
+        }
+    }
+
+    @Test("Objects with any number of members are sorted, and their duplicates found")
+    func members() throws {
+        for count in 1...40 {
+            let names = (0..<count).map { "name-\($0 * 17 % count)-\(String(repeating: "x", count: $0))" }
+            let members = names.map { "\"\($0)\": 1" }
+            var reader = JSONReader(bytes("{\(members.joined(separator: " , "))}"))
+            var out: [UInt8] = []
+            try reader.canonicalize(into: &out)
+            let sorted = names.sorted { $0.utf16.lexicographicallyPrecedes($1.utf16) }
+            #expect(String(decoding: out, as: UTF8.self) == "{\(sorted.map { "\"\($0)\":1" }.joined(separator: ","))}")
+
+            let twice = bytes("{\((members + [members[count / 2]]).joined(separator: ","))}")
+            #expect(Self.failure(of: twice)?.kind == .duplicateKey)
+        }
+    }
+
     @Test func equalityIgnoresOrderAndAgreesWithHashes() {
         var generator = JSONGenerator(seed: 3)
         for _ in 0..<500 {
