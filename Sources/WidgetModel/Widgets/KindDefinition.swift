@@ -412,7 +412,7 @@ extension KindDefinition {
         let canonical = placeholder.canonical
         let count = canonical.utf8.count
         if count > maximumPlaceholderBytes {
-            members.fail("placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(count)")
+            members.fail(in: "placeholder", "must be at most \(maximumPlaceholderBytes) bytes, is \(count)")
         }
         if canonical.hasEscapedNull { members.fail(in: "placeholder", "must not contain U+0000") }
         return placeholder
