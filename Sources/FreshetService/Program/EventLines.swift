@@ -3,7 +3,7 @@
 import Dispatch
 import Foundation
 package import FreshetClient
-import JSON
+package import JSON
 package import KafkaClient
 import PostgresClient
 package import WidgetEvents
@@ -19,7 +19,7 @@ package struct EventLines: Sendable {
     /// A line whose object was read, with the attributes that it may leave out or that the decoder does not read.
     package struct Line {
         let bytes: [UInt8]
-        let attributes: JSONObject
+        package let attributes: JSONObject
         /// Place of the object.
         let object: Range<Int>
         /// Place of the event's data; nil without it.

@@ -208,6 +208,7 @@ private let endListsSQL = """
     ), ended AS (
         DELETE FROM work w USING checked i
         WHERE w.id = i.id AND w.id = ANY (ARRAY(SELECT id FROM input)) AND w.lease = i.lease AND i.sure
+            AND NOT (\(isOfEarlierHistory("w.lease")))
         RETURNING w.id, w.lease
     )
     SELECT i.id, i.lease, CASE WHEN e.id IS NOT NULL THEN 'ended' WHEN i.sure THEN 'lost' ELSE 'uncompared' END AS outcome
@@ -243,7 +244,8 @@ private let appendSuspectsSQL = """
 
 extension PostgresStatement where Self == Statements {
     /// Ends lists, each by id and lease token. A list without a comparison ends only if no other worker was registered
-    /// since its lease.
+    /// since its lease. A list that was leased before the database's last failover is lost, since what its holder has
+    /// stored may be: a claim is also dropped in memory then, but not a list that waits for its end.
     package static func endLists(_ ends: [ListEnd], worker: UInt128) -> PostgresQuery<
         (hold: ListHold, outcome: ListEndOutcome)
     > {

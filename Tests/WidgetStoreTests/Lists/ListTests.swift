@@ -91,6 +91,17 @@ struct ListTests {
         }
     }
 
+    @Test("A list that was leased before a failover does not end, since what its holder stored may be lost")
+    func leasedBeforeFailover() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let list = try #require(try await store.claim(.interactive).first)
+            try await store.sql("SELECT setval('token', (SELECT last_value FROM token) + (1::int8 << 32))")
+            #expect(try await store.end(list) == .lost)
+            #expect(try await store.lists() == 1)
+        }
+    }
+
     /// Moves the registration of every worker but one into the past.
     private func silence(others mine: UInt128, _ time: String, _ store: TestStore) async throws {
         try await store.sql(
