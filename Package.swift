@@ -78,7 +78,7 @@ let package = Package(
             resources: [.embedInCode("Values/TimeZones.txt")],
             swiftSettings: strict),
         .target(
-            name: "Charts", dependencies: ["JSON", "WidgetModel"], resources: [.embedInCode("chart.css")],
+            name: "Charts", dependencies: ["WidgetModel"], resources: [.embedInCode("chart.css")],
             swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], swiftSettings: strict),
@@ -90,7 +90,7 @@ let package = Package(
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
                 lifecycle,
-                metrics, tracing,
+                metrics,
             ],
             swiftSettings: strict),
         .target(
@@ -107,7 +107,7 @@ let package = Package(
             name: "WidgetDelivery",
             dependencies: [
                 "PostgresClient", "ReloadWorkers", "JSON", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient,
-                jwt, http2, nio, metrics,
+                jwt, nio, metrics,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict),
@@ -116,7 +116,7 @@ let package = Package(
             dependencies: [
                 "Charts", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
                 "ReloadIngest", "WidgetSimulator", logging, lifecycle,
-                hummingbird, mustache, nio, jwt, crypto, metrics, tracing,
+                hummingbird, mustache, nio, jwt, crypto, metrics,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
@@ -174,7 +174,7 @@ let package = Package(
             name: "freshet-load",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Randomness", "Charts",
-                "WidgetModel", "WidgetEvents", "WidgetSimulator", "WidgetStore", "WidgetAPI", "WidgetDelivery",
+                "WidgetModel", "WidgetEvents", "WidgetStore", "WidgetAPI", "WidgetDelivery",
                 "ReloadWorkers", "FreshetClient", argumentParser, logging,
                 lifecycle, httpClient, nio, jwt,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -193,7 +193,7 @@ let package = Package(
             ],
             path: "Tests/TestSupport", exclude: ["browser.py"], swiftSettings: strict),
         .target(
-            name: "Simulation", dependencies: ["Randomness", "JSON", "WidgetModel"], path: "Tests/Simulation",
+            name: "Simulation", dependencies: ["Randomness", "WidgetModel"], path: "Tests/Simulation",
             swiftSettings: strict),
         .target(
             name: "Fuzzing", dependencies: ["FreshetService", "Randomness", "JSON", "WidgetModel", "WidgetEvents"],
@@ -242,7 +242,7 @@ let package = Package(
                 "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel",
                 "WidgetSimulator", "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"), .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict),
         .testTarget(
@@ -277,8 +277,8 @@ let package = Package(
         .testTarget(
             name: "FreshetServiceTests",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "PostgresClient", "ReloadWorkers", "WidgetAPI",
-                "WidgetDelivery", "JSON", "WidgetModel", "WidgetStore", "TestSupport", logging, metrics,
+                "FreshetService", "SampleProvider", "KafkaClient", "ReloadWorkers", "WidgetAPI",
+                "WidgetDelivery", "JSON", "WidgetModel", "TestSupport", logging,
             ],
             swiftSettings: strict),
         .testTarget(
@@ -286,7 +286,7 @@ let package = Package(
             dependencies: [
                 "freshet", "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "FreshetClient", "ReloadIngest", "ReloadWorkers",
-                "WidgetAPI", "TestSupport", logging, lifecycle, crypto, httpClient, hummingbird, nio, argumentParser,
+                "WidgetAPI", "TestSupport", logging, crypto, httpClient, hummingbird, nio, argumentParser,
                 "Charts", .product(name: "NIOHTTP1", package: "swift-nio"), .product(name: "Yams", package: "Yams"),
             ],
             exclude: ["Preview/preview.py", "Simulate/report.py"],

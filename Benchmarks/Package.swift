@@ -85,7 +85,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "Randomness", path: "Freshet/Randomness", swiftSettings: strict),
         .target(
-            name: "Charts", dependencies: ["JSON", "WidgetModel"], path: "Freshet/Charts",
+            name: "Charts", dependencies: ["WidgetModel"], path: "Freshet/Charts",
             resources: [.embedInCode("chart.css")], swiftSettings: strict),
         .target(
             name: "WidgetSimulator", dependencies: ["Charts", "JSON", "Randomness", "WidgetEvents", "WidgetModel"],
@@ -99,7 +99,7 @@ let package = Package(
             dependencies: [
                 "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
                 lifecycle,
-                metrics, tracing,
+                metrics,
             ],
             path: "Freshet/ReloadIngest", swiftSettings: strict),
         .target(
