@@ -69,12 +69,13 @@ let package = Package(
             providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
 
         .target(
-            name: "KafkaClient", dependencies: ["CRdKafka", logging], swiftSettings: strictWithC),
+            name: "KafkaClient", dependencies: ["CRdKafka", "Waiting", logging], swiftSettings: strictWithC),
         .target(
-            name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], swiftSettings: strictWithC),
+            name: "PostgresClient", dependencies: ["CLibpq", "Waiting", logging, crypto], swiftSettings: strictWithC),
+        .target(name: "Waiting", swiftSettings: strictWithC),
         .target(name: "JSON", swiftSettings: strictWithC),
         .target(
-            name: "WidgetModel", dependencies: ["JSON", crypto, metrics],
+            name: "WidgetModel", dependencies: ["JSON", "Waiting", crypto, metrics],
             resources: [.embedInCode("Values/TimeZones.txt")],
             swiftSettings: strict),
         .target(
@@ -83,12 +84,13 @@ let package = Package(
         .target(
             name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], swiftSettings: strict),
         .target(
-            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],
+            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "Waiting", "WidgetModel", logging],
             resources: [.embedInCode("Migrations")], swiftSettings: strict),
         .target(
             name: "ReloadIngest",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel", "WidgetStore",
+                logging,
                 lifecycle,
                 metrics,
             ],
@@ -96,7 +98,8 @@ let package = Package(
         .target(
             name: "ReloadWorkers",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel", "WidgetStore",
+                logging,
                 lifecycle,
                 httpClient, crypto, http2, nio, tls, metrics, tracing,
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -106,7 +109,8 @@ let package = Package(
         .target(
             name: "WidgetDelivery",
             dependencies: [
-                "PostgresClient", "ReloadWorkers", "JSON", "WidgetModel", "WidgetStore", logging, lifecycle, httpClient,
+                "PostgresClient", "ReloadWorkers", "JSON", "Waiting", "WidgetModel", "WidgetStore", logging, lifecycle,
+                httpClient,
                 jwt, nio, metrics,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
@@ -114,7 +118,8 @@ let package = Package(
         .target(
             name: "WidgetAPI",
             dependencies: [
-                "Charts", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
+                "Charts", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel",
+                "WidgetStore",
                 "ReloadIngest", "WidgetSimulator", logging, lifecycle,
                 hummingbird, mustache, nio, jwt, crypto, metrics,
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -141,13 +146,14 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "Randomness", swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["Charts", "Randomness", "WidgetEvents", "JSON", "WidgetModel"],
+            name: "WidgetSimulator",
+            dependencies: ["Charts", "Randomness", "WidgetEvents", "JSON", "Waiting", "WidgetModel"],
             swiftSettings: strict),
         .target(
             name: "FreshetService",
             dependencies: [
-                "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest",
-                "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "FreshetClient", argumentParser,
+                "KafkaClient", "PostgresClient", "JSON", "Waiting", "WidgetModel", "WidgetEvents", "WidgetStore",
+                "ReloadIngest", "ReloadWorkers", "WidgetAPI", "WidgetDelivery", "FreshetClient", argumentParser,
                 .product(name: "Yams", package: "Yams"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 logging, lifecycle, httpClient, nio, metrics, tracing,
@@ -164,7 +170,7 @@ let package = Package(
         .executableTarget(
             name: "freshet",
             dependencies: [
-                "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
+                "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Waiting",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI",
                 "WidgetDelivery", "FreshetClient", "Randomness", "Charts", argumentParser, logging, lifecycle,
                 httpClient, nio,
@@ -203,7 +209,10 @@ let package = Package(
         .executableTarget(
             name: "simulate", dependencies: ["Simulation"], path: "Tests/Tools/Simulate", swiftSettings: strict),
         .testTarget(
-            name: "KafkaClientTests", dependencies: ["KafkaClient", "TestSupport", logging], swiftSettings: strict),
+            name: "WaitingTests", dependencies: ["Waiting", "Randomness", "TestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "KafkaClientTests", dependencies: ["KafkaClient", "Waiting", "TestSupport", logging],
+            swiftSettings: strict),
         .testTarget(
             name: "PostgresClientTests", dependencies: ["PostgresClient", "TestSupport", logging],
             swiftSettings: strict),
@@ -232,14 +241,16 @@ let package = Package(
         .testTarget(
             name: "ReloadIngestTests",
             dependencies: [
-                "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore",
+                "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel",
+                "WidgetStore",
                 "Randomness", "TestSupport", logging, lifecycle,
             ],
             swiftSettings: strict),
         .testTarget(
             name: "ReloadWorkersTests",
             dependencies: [
-                "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel",
+                "ReloadWorkers", "ReloadIngest", "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting",
+                "WidgetModel",
                 "WidgetSimulator", "WidgetStore", "Randomness", "TestSupport", logging, lifecycle, httpClient, nio, tls,
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -248,7 +259,7 @@ let package = Package(
         .testTarget(
             name: "WidgetDeliveryTests",
             dependencies: [
-                "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "JSON", "WidgetModel",
+                "WidgetDelivery", "ReloadWorkers", "SampleProvider", "PostgresClient", "JSON", "Waiting", "WidgetModel",
                 "WidgetStore",
                 "TestSupport", logging, httpClient, jwt, nio, .product(name: "NIOPosix", package: "swift-nio"),
             ],

@@ -71,14 +71,16 @@ let package = Package(
             name: "CLibpq", path: "Freshet/CLibpq", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
         .target(
-            name: "KafkaClient", dependencies: ["CRdKafka", logging], path: "Freshet/KafkaClient",
+            name: "KafkaClient", dependencies: ["CRdKafka", "Waiting", logging], path: "Freshet/KafkaClient",
             swiftSettings: strictWithC),
         .target(
-            name: "PostgresClient", dependencies: ["CLibpq", logging, crypto], path: "Freshet/PostgresClient",
+            name: "PostgresClient", dependencies: ["CLibpq", "Waiting", logging, crypto],
+            path: "Freshet/PostgresClient",
             swiftSettings: strictWithC),
+        .target(name: "Waiting", path: "Freshet/Waiting", swiftSettings: strictWithC),
         .target(name: "JSON", path: "Freshet/JSON", swiftSettings: strictWithC),
         .target(
-            name: "WidgetModel", dependencies: ["JSON", crypto, metrics], path: "Freshet/WidgetModel",
+            name: "WidgetModel", dependencies: ["JSON", "Waiting", crypto, metrics], path: "Freshet/WidgetModel",
             resources: [.embedInCode("Values/TimeZones.txt")], swiftSettings: strict),
         .target(
             name: "WidgetEvents", dependencies: ["JSON", "WidgetModel"], path: "Freshet/WidgetEvents",
@@ -88,16 +90,18 @@ let package = Package(
             name: "Charts", dependencies: ["WidgetModel"], path: "Freshet/Charts",
             resources: [.embedInCode("chart.css")], swiftSettings: strict),
         .target(
-            name: "WidgetSimulator", dependencies: ["Charts", "JSON", "Randomness", "WidgetEvents", "WidgetModel"],
+            name: "WidgetSimulator",
+            dependencies: ["Charts", "JSON", "Randomness", "Waiting", "WidgetEvents", "WidgetModel"],
             path: "Freshet/WidgetSimulator", swiftSettings: strict),
         .target(
-            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "WidgetModel", logging],
+            name: "WidgetStore", dependencies: ["PostgresClient", "JSON", "Waiting", "WidgetModel", logging],
             path: "Freshet/WidgetStore",
             resources: [.embedInCode("Migrations")], swiftSettings: strict),
         .target(
             name: "ReloadIngest",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel", "WidgetStore",
+                logging,
                 lifecycle,
                 metrics,
             ],
@@ -105,7 +109,8 @@ let package = Package(
         .target(
             name: "ReloadWorkers",
             dependencies: [
-                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "WidgetModel", "WidgetStore", logging,
+                "KafkaClient", "PostgresClient", "WidgetEvents", "JSON", "Waiting", "WidgetModel", "WidgetStore",
+                logging,
                 lifecycle,
                 crypto, metrics, tracing,
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),

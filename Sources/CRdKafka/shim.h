@@ -4,20 +4,6 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
-// Names the calling thread, for tools such as top -H. Swift can import neither prctl (it is variadic) nor
-// pthread_setname_np (a GNU extension).
-#if defined(__linux__)
-#include <sys/prctl.h>
-static inline void crdkafka_name_thread(const char *name) {
-    prctl(PR_SET_NAME, name, 0, 0, 0);
-}
-#else
-#include <pthread.h>
-static inline void crdkafka_name_thread(const char *name) {
-    pthread_setname_np(name);
-}
-#endif
-
 // How many parts the heap has: glibc only, whose <malloc.h> Swift's own module of it leaves out.
 #if defined(__GLIBC__)
 #include <malloc.h>

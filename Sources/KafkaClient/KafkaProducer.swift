@@ -2,6 +2,7 @@
 
 package import Logging
 internal import Synchronization
+internal import Waiting
 
 /// Produces messages idempotently: each confirmed message is stored by all in-sync replicas, exactly once and in order
 /// per partition.
@@ -129,8 +130,7 @@ package final class KafkaProducer: Sendable {
 
 /// Back-off between clients that have failed for good. Pure: times are parameters.
 struct ProducerRenewal {
-    static let base = Duration.milliseconds(100)
-    static let cap = Duration.seconds(30)
+    static let backoff = Backoff(base: .milliseconds(100), cap: .seconds(30))
 
     /// Time at which the present client was made.
     private var madeAt: ContinuousClock.Instant
@@ -146,7 +146,7 @@ struct ProducerRenewal {
     mutating func isDue(now: ContinuousClock.Instant) -> Bool {
         guard let dueAt else {
             // A client that worked for a while starts the back-off anew.
-            if madeAt.duration(to: now) >= Self.cap { failures = 0 }
+            if madeAt.duration(to: now) >= Self.backoff.cap { failures = 0 }
             failed(now: now)
             return false
         }
@@ -161,7 +161,7 @@ struct ProducerRenewal {
     /// Notes that no new client could be made.
     mutating func failed(now: ContinuousClock.Instant) {
         failures += 1
-        dueAt = now + min(Self.base * (1 << min(failures - 1, 16)), Self.cap)
+        dueAt = now + Self.backoff.bound(attempt: failures)
     }
 }
 

@@ -4,6 +4,7 @@ import Hummingbird
 package import Logging
 import PostgresClient
 import ServiceLifecycle
+import Waiting
 import WidgetModel
 package import WidgetStore
 

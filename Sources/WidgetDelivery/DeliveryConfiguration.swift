@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import Waiting
 package import WidgetModel
 
 /// Configuration of the delivery of one process.

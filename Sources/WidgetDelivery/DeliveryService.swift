@@ -5,6 +5,7 @@ package import Logging
 package import PostgresClient
 package import ReloadWorkers
 import ServiceLifecycle
+import Waiting
 package import WidgetModel
 package import WidgetStore
 

@@ -43,7 +43,7 @@ struct ChaosRun: Sendable {
             report.say("logs are kept in \(directory.url.path)")
         }
         await withCheckedContinuation { continuation in
-            BlockingThread.run {
+            Thread.detachNewThread {
                 directory.close()
                 continuation.resume()
             }

@@ -150,11 +150,11 @@ private final class Echo: Sendable {
         guard let port = Socket.listen(listener) else { throw FaultProxy.Failure(description: "no port") }
         self.port = port
         log = Heard()
-        BlockingThread.run { [listener, log] in
+        Thread.detachNewThread { [listener, log] in
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { return }
-                BlockingThread.run {
+                Thread.detachNewThread {
                     var buffer = [UInt8](repeating: 0, count: 1_024)
                     while true {
                         let count = read(client, &buffer, buffer.count)

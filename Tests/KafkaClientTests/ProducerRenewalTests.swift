@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Testing
+import Waiting
 
 @testable import KafkaClient
 
@@ -23,8 +24,8 @@ struct ProducerRenewalTests {
             renewal.renewed(now: now)
         }
         #expect(pauses.prefix(3) == [.milliseconds(100), .milliseconds(200), .milliseconds(400)])
-        #expect(pauses.allSatisfy { $0 <= ProducerRenewal.cap })
-        #expect(pauses.last == ProducerRenewal.cap)
+        #expect(pauses.allSatisfy { $0 <= ProducerRenewal.backoff.cap })
+        #expect(pauses.last == ProducerRenewal.backoff.cap)
     }
 
     @Test("A client that worked for a while resets the back-off")
@@ -36,8 +37,8 @@ struct ProducerRenewalTests {
             now += .seconds(10)
             renewal.renewed(now: now)
         }
-        now += ProducerRenewal.cap
-        let answers = [renewal.isDue(now: now), renewal.isDue(now: now + ProducerRenewal.base)]
+        now += ProducerRenewal.backoff.cap
+        let answers = [renewal.isDue(now: now), renewal.isDue(now: now + ProducerRenewal.backoff.base)]
         #expect(answers == [false, true])
     }
 

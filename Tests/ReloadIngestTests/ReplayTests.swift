@@ -7,6 +7,7 @@ import Randomness
 import ServiceLifecycle
 import TestSupport
 import Testing
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -5,6 +5,7 @@ import PostgresClient
 import SampleProvider
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

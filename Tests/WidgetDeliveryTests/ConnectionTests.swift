@@ -8,6 +8,7 @@ import SampleProvider
 import Synchronization
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 
 @testable import WidgetDelivery

@@ -4,6 +4,7 @@ import SampleProvider
 import Synchronization
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -8,6 +8,7 @@ import ReloadWorkers
 import SampleProvider
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -10,6 +10,7 @@ import ReloadIngest
 import ReloadWorkers
 package import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetAPI
 import WidgetDelivery
 import WidgetEvents

@@ -8,6 +8,7 @@ import ReloadIngest
 import ReloadWorkers
 import Synchronization
 import Tracing
+import Waiting
 import WidgetAPI
 package import WidgetModel
 import WidgetStore

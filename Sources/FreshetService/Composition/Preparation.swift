@@ -4,6 +4,7 @@ import JSON
 package import KafkaClient
 package import Logging
 package import PostgresClient
+import Waiting
 package import WidgetEvents
 package import WidgetModel
 package import WidgetStore

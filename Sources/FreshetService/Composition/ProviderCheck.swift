@@ -4,6 +4,7 @@ import AsyncHTTPClient
 import JSON
 package import PostgresClient
 package import ReloadWorkers
+import Waiting
 import WidgetAPI
 package import WidgetDelivery
 package import WidgetModel

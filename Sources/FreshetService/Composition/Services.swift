@@ -4,6 +4,7 @@ package import Logging
 import NIOCore
 package import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetModel
 
 /// Work as a service of a group.

@@ -5,6 +5,7 @@ import JSON
 import PostgresClient
 import ReloadIngest
 import ReloadWorkers
+import Waiting
 import WidgetAPI
 import WidgetDelivery
 import WidgetEvents

@@ -3,6 +3,7 @@
 import CLibpq
 import Logging
 import Synchronization
+import Waiting
 
 /// Owns a `PGconn`: used on its connection's thread only, and closed once, here.
 @safe
@@ -167,13 +168,18 @@ final class LibpqCancel: @unchecked Sendable {
 
     /// Sends the request; wakes `wakeUp` when done. Call once.
     func start(waking wakeUp: WakeUp) {
-        startThread(named: "pg-cancel") {
-            // The result does not matter: the statement ends, or the cancel time-out ends the connection.
-            unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
-                _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
+        do throws(BlockingThread.Failure) {
+            try BlockingThread.run("pg-cancel") {
+                // The result does not matter: the statement ends, or the cancel time-out ends the connection.
+                unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { message in
+                    _ = unsafe PQcancel(self.cancel, message.baseAddress, 256)
+                }
+                self.ended.store(true, ordering: .releasing)
+                wakeUp.signal()
             }
-            self.ended.store(true, ordering: .releasing)
-            wakeUp.signal()
+        } catch {
+            // Nothing is sent, as if the server did not answer.
+            ended.store(true, ordering: .releasing)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 import Logging
 import Synchronization
+import Waiting
 
 /// A connection with its own thread. Callers queue calls; the thread runs them one after the other with blocking waits.
 /// Between calls it watches the socket, so that a lost connection is noticed while idle.
@@ -56,27 +57,32 @@ final class ConnectionThread: Sendable {
     ///
     /// - Parameter closed: called when the connection is gone, or could not be made, and the thread ends; without an
     ///   error if ``stop()`` asked for it.
+    /// - Throws: if there is no thread; nothing is called back then.
     func start(
         configuration: PostgresConfiguration, logger: Logger, preparations: [Preparation] = [],
         opened: @escaping @Sendable () -> Void = {},
         notified: @escaping @Sendable (_ channel: String, _ payload: String) -> Void = { _, _ in },
         closed: @escaping @Sendable (PostgresError?, _ wasOpen: Bool) -> Void
-    ) {
-        startThread(named: "pg-connection") {
-            do throws(PostgresError) {
-                let driver = try ConnectionDriver(
-                    connecting: configuration, logger: logger, thread: self, notified: notified)
-                for prepare in preparations { try prepare(driver) }
-                self.state.withLock { $0.socket = driver.socket }
-                opened()
-                let ending = self.serve(driver)
-                self.state.withLock { $0.socket = nil }
-                self.close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
-                closed(ending, true)
-            } catch {
-                self.close(because: error)
-                closed(error.kind == .shutdown ? nil : error, false)
+    ) throws(PostgresError) {
+        do throws(BlockingThread.Failure) {
+            try BlockingThread.run("pg-connection") {
+                do throws(PostgresError) {
+                    let driver = try ConnectionDriver(
+                        connecting: configuration, logger: logger, thread: self, notified: notified)
+                    for prepare in preparations { try prepare(driver) }
+                    self.state.withLock { $0.socket = driver.socket }
+                    opened()
+                    let ending = self.serve(driver)
+                    self.state.withLock { $0.socket = nil }
+                    self.close(because: ending ?? PostgresError(.shutdown, "the connection was closed"))
+                    closed(ending, true)
+                } catch {
+                    self.close(because: error)
+                    closed(error.kind == .shutdown ? nil : error, false)
+                }
             }
+        } catch {
+            throw PostgresError(.connection, "no thread for a connection: error \(error.errorNumber)")
         }
     }
 

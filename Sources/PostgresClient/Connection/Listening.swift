@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import Logging
+import Waiting
 
 extension PostgresConfiguration {
     /// LISTENs on a connection of its own until the task is cancelled, and reconnects with back-off.
@@ -22,7 +23,7 @@ extension PostgresConfiguration {
                 logger.warning("the listener's connection failed or was lost", metadata: ["error": "\(error)"])
             }
             failures += 1
-            let delay = backoff(afterFailures: failures, random: .random(in: 0..<1))
+            let delay = connectBackoff.delay(attempt: failures, jitter: .random(in: 0..<1))
             do { try await Task.sleep(for: delay) } catch { return }
         }
     }
@@ -34,7 +35,7 @@ extension PostgresConfiguration {
     ) async throws(PostgresError) {
         let thread = try ConnectionThread()
         let (endings, ending) = AsyncStream.makeStream(of: PostgresError?.self)
-        thread.start(
+        try thread.start(
             configuration: self, logger: logger, notified: { notified((channel: $0, payload: $1)) },
             closed: { error, _ in ending.yield(error) })
         defer { thread.stop() }

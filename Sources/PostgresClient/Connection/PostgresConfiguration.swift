@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Waiting
+
 /// Address of the database, and settings of the pool.
 package struct PostgresConfiguration: Sendable {
     /// libpq's `keyword=value …` or URI; every libpq keyword is allowed (TLS, several hosts, service files, …).
@@ -56,11 +58,6 @@ package struct PostgresConfiguration: Sendable {
         try ConnectionString(parsing: connectionString).validate()
     }
 
-    /// The wait after the `failures`th failure in a row (from 1): exponential, with jitter between half of it and all.
-    ///
-    /// - Parameter random: within 0..<1.
-    func backoff(afterFailures failures: Int, random: Double) -> Duration {
-        let doublings = min(max(failures - 1, 0), 30)
-        return min(.milliseconds(50) * (1 << doublings), maximumBackoff) * (0.5 + random / 2)
-    }
+    /// Delays between attempts to connect, each between half of the bound and all of it.
+    var connectBackoff: Backoff { Backoff(base: .milliseconds(50), cap: maximumBackoff) }
 }

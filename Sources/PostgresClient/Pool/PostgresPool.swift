@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import Logging
+import Waiting
 
 /// A bounded number of connections, lent in the order of the requests. Background work gets a part of them at most, so
 /// that others find a free one however much of it there is.
@@ -263,19 +264,31 @@ extension PostgresPool {
         do throws(PostgresError) {
             thread = try ConnectionThread()
         } catch {
-            _ = failed(error)
-            failWaiters(error)
-            return change { $0.connecting -= 1 }
+            return abandonAttempt(nil, error)
         }
         let isWanted = state.withLock { state in
             state.attempts.append(thread)
             return !state.isShutDown
         }
-        thread.start(
-            configuration: configuration, logger: logger, preparations: preparations.withLock { $0 },
-            opened: { [weak self] in self?.opened(thread) },
-            closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) })
+        do throws(PostgresError) {
+            try thread.start(
+                configuration: configuration, logger: logger, preparations: preparations.withLock { $0 },
+                opened: { [weak self] in self?.opened(thread) },
+                closed: { [weak self] error, wasOpen in self?.closed(thread, wasOpen: wasOpen, because: error) })
+        } catch {
+            return abandonAttempt(thread, error)
+        }
         if !isWanted { thread.stop() }
+    }
+
+    /// Ends an attempt for which the process has no descriptor or thread.
+    private func abandonAttempt(_ thread: ConnectionThread?, _ error: PostgresError) {
+        _ = failed(error)
+        failWaiters(error)
+        change { state in
+            state.attempts.removeAll { $0 === thread }
+            state.connecting -= 1
+        }
     }
 
     private func opened(_ thread: ConnectionThread) {
@@ -322,7 +335,7 @@ extension PostgresPool {
             state.lastError = error
             return state.failures
         }
-        return configuration.backoff(afterFailures: failures, random: .random(in: 0..<1))
+        return configuration.connectBackoff.delay(attempt: failures, jitter: .random(in: 0..<1))
     }
 
     private func failWaiters(_ error: PostgresError) {

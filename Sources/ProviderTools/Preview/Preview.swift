@@ -8,6 +8,7 @@ import NIOCore
 import ReloadWorkers
 import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetAPI
 import WidgetModel
 import WidgetStore

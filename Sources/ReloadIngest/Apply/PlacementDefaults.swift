@@ -4,6 +4,7 @@ package import Logging
 package import PostgresClient
 import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetEvents
 package import WidgetModel
 package import WidgetStore

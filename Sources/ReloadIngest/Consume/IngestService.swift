@@ -5,6 +5,7 @@ package import Logging
 package import PostgresClient
 import ServiceLifecycle
 import Synchronization
+import Waiting
 package import WidgetEvents
 package import WidgetModel
 package import WidgetStore

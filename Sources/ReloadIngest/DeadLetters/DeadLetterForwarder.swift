@@ -4,7 +4,8 @@ package import KafkaClient
 package import Logging
 package import PostgresClient
 import ServiceLifecycle
-package import WidgetModel
+package import Waiting
+import WidgetModel
 import WidgetStore
 
 /// Publishes dead letters to their topic, at least once each: a row is marked after the broker's acknowledgement. A

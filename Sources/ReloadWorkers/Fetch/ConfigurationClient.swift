@@ -4,6 +4,7 @@ import JSON
 package import Logging
 import Metrics
 import Synchronization
+import Waiting
 package import WidgetModel
 package import WidgetStore
 

@@ -3,6 +3,7 @@
 import JSON
 import Logging
 import PostgresClient
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -4,6 +4,7 @@ import KafkaClient
 package import Logging
 import ServiceLifecycle
 import Synchronization
+import Waiting
 package import WidgetEvents
 package import WidgetModel
 import WidgetStore

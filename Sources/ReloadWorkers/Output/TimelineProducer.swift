@@ -2,6 +2,7 @@
 
 package import KafkaClient
 import Synchronization
+import Waiting
 import WidgetEvents
 import WidgetModel
 

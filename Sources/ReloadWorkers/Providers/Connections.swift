@@ -4,6 +4,7 @@ package import AsyncHTTPClient
 package import NIOCore
 import NIOHTTP2
 package import NIOSSL
+import Waiting
 package import WidgetModel
 
 /// Time limits and trusted certificates of connections to providers.

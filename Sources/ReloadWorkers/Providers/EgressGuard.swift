@@ -3,6 +3,7 @@
 package import NIOCore
 import NIOPosix
 import Synchronization
+import Waiting
 package import WidgetModel
 import WidgetStore
 

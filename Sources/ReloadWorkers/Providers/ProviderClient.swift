@@ -5,6 +5,7 @@ import Crypto
 import NIOCore
 package import NIOHTTP1
 import Synchronization
+import Waiting
 package import WidgetModel
 
 #if canImport(FoundationEssentials)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Waiting
 package import WidgetModel
 
 /// Permission for a request, returned when the request has ended.

@@ -4,7 +4,8 @@ import JSON
 import Logging
 import Metrics
 import Synchronization
-package import WidgetModel
+package import Waiting
+import WidgetModel
 import WidgetStore
 
 /// A kind as the scheduler sees it.

@@ -4,6 +4,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import Synchronization
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -4,6 +4,7 @@ import JSON
 import KafkaClient
 import Logging
 import PostgresClient
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

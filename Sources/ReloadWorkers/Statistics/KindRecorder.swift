@@ -5,6 +5,7 @@ import Metrics
 import PostgresClient
 import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -3,6 +3,7 @@
 import Logging
 import Metrics
 import PostgresClient
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

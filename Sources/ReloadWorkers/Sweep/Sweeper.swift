@@ -2,6 +2,7 @@
 
 import Logging
 import PostgresClient
+import Waiting
 import WidgetModel
 import WidgetStore
 

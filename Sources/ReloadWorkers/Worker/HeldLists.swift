@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Synchronization
+import Waiting
 import WidgetModel
 import WidgetStore
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import Waiting
 import WidgetEvents
 package import WidgetModel
 import WidgetStore

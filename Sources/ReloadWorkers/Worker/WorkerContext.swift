@@ -3,6 +3,7 @@
 import KafkaClient
 import Logging
 package import PostgresClient
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -3,6 +3,7 @@
 import HTTPTypes
 import JSON
 import Synchronization
+import Waiting
 import WidgetModel
 import WidgetSimulator
 import WidgetStore

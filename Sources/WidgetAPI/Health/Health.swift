@@ -5,6 +5,7 @@ import JSON
 package import Logging
 import ServiceLifecycle
 import Synchronization
+import Waiting
 import WidgetModel
 
 /// A dependency of the process.

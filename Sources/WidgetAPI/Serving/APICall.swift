@@ -5,6 +5,7 @@ import HTTPTypes
 import Hummingbird
 import JSON
 import NIOCore
+import Waiting
 import WidgetModel
 
 /// A bearer who uses the API, by a request or by a page of the console.

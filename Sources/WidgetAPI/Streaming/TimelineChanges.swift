@@ -2,6 +2,7 @@
 
 import Metrics
 import Synchronization
+import Waiting
 package import WidgetModel
 import WidgetStore
 

@@ -4,6 +4,7 @@ import JSON
 package import KafkaClient
 package import Logging
 import ServiceLifecycle
+import Waiting
 import WidgetModel
 
 /// Reads the topics of timelines and schedules from their end and wakes waiting requests.

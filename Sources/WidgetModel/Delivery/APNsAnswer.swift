@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import Waiting
+
 /// An answer of Apple's push notification service, with its effect in Freshet.
 ///
 /// Source: Apple, "Handling notification responses from APNs".

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import Waiting
+
 /// The rules of reloads (DESIGN.md) for the timelines of one kind: pure functions of state and time.
 package struct ReloadRules: Hashable, Sendable {
     /// Minimum time between two reloads for budgeted reasons.
@@ -245,4 +247,9 @@ extension Timestamp {
         let (sum, overflow) = microseconds.addingReportingOverflow(grid - 1)
         return overflow ? self : Timestamp(microseconds: sum & ~(grid - 1))
     }
+}
+
+extension Backoff {
+    /// Delays between attempts for a timeline whose fetch fails.
+    package static let ofProviders = Backoff(base: .seconds(1), cap: .seconds(900))
 }

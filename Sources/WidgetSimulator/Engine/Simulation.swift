@@ -2,6 +2,7 @@
 
 import JSON
 import Randomness
+import Waiting
 package import WidgetEvents
 package import WidgetModel
 

@@ -3,7 +3,8 @@
 package import Logging
 package import PostgresClient
 import Synchronization
-package import WidgetModel
+package import Waiting
+import WidgetModel
 
 /// Wakes the loops of this process that look for work in the database.
 package struct WorkSignals: Sendable {

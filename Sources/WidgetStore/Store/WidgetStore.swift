@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import PostgresClient
+import Waiting
 package import WidgetModel
 
 /// Operations on Freshet's state.

@@ -96,7 +96,7 @@ enum Command {
         _ path: String, _ arguments: [String], environment: [String: String]? = nil, log: URL? = nil
     ) async throws -> String {
         try await withCheckedThrowingContinuation { continuation in
-            BlockingThread.run {
+            Thread.detachNewThread {
                 continuation.resume(with: Result { try runBlocking(path, arguments, environment, log) })
             }
         }

@@ -58,7 +58,7 @@ final class FaultProxy: Sendable {
             throw Failure(description: "no port for a proxy: error \(errno)")
         }
         self.port = port
-        BlockingThread.run { [self] in acceptAll() }
+        Thread.detachNewThread { [self] in acceptAll() }
     }
 
     func stop() {
@@ -124,8 +124,8 @@ final class FaultProxy: Sendable {
             if resetsTarget { Socket.linger(server) }
             let link = Link(client, server)
             state.withLock { $0.links[ObjectIdentifier(link)] = link }
-            BlockingThread.run { [self] in pump(link, from: client, to: server, RewrittenStream(rewrites)) }
-            BlockingThread.run { [self] in pump(link, from: server, to: client, RewrittenStream([])) }
+            Thread.detachNewThread { [self] in pump(link, from: client, to: server, RewrittenStream(rewrites)) }
+            Thread.detachNewThread { [self] in pump(link, from: server, to: client, RewrittenStream([])) }
         }
     }
 
@@ -269,14 +269,5 @@ enum Socket {
         address.sin_port = port.bigEndian
         address.sin_addr.s_addr = inet_addr("127.0.0.1")
         return address
-    }
-}
-
-/// A detached thread for blocking work.
-enum BlockingThread {
-    static func run(_ body: @escaping @Sendable () -> Void) {
-        let thread = Thread { body() }
-        thread.stackSize = 512 * 1_024
-        thread.start()
     }
 }

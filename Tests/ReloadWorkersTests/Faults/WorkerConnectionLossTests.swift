@@ -5,6 +5,7 @@ import KafkaClient
 import PostgresClient
 import TestSupport
 import Testing
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

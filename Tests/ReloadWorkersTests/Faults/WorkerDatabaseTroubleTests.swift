@@ -6,6 +6,7 @@ import PostgresClient
 import Synchronization
 import TestSupport
 import Testing
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -3,6 +3,7 @@
 import Synchronization
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

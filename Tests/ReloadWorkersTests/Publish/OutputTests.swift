@@ -4,6 +4,7 @@ import JSON
 import PostgresClient
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

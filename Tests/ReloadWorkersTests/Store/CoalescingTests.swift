@@ -2,6 +2,7 @@
 
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

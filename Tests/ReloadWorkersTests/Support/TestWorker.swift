@@ -5,6 +5,7 @@ import Logging
 import PostgresClient
 import Synchronization
 import TestSupport
+import Waiting
 import WidgetEvents
 import WidgetModel
 import WidgetStore

@@ -3,6 +3,7 @@
 import PostgresClient
 import TestSupport
 import Testing
+import Waiting
 import WidgetModel
 import WidgetStore
 

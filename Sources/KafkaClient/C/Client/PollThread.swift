@@ -2,34 +2,19 @@
 
 internal import CRdKafka
 internal import Dispatch
-internal import Glibc
 internal import Synchronization
+internal import Waiting
 
-/// A thread for blocking calls, which must not run in Swift's cooperative pool. The instance is the argument of the new
-/// thread, which releases it when it begins.
-final class PollThread {
-    private let name: String
-    private let body: @Sendable () -> Void
-
-    private init(name: String, body: @escaping @Sendable () -> Void) {
-        (self.name, self.body) = (name, body)
-    }
-
-    /// Runs the body on a new, detached thread. The system keeps 15 characters of the name.
+/// Threads for librdkafka's blocking calls.
+enum PollThread {
+    /// Runs the body on a new, detached thread.
     static func run(_ name: String, _ body: @escaping @Sendable () -> Void) throws(KafkaError) {
-        var attributes = pthread_attr_t()
-        unsafe pthread_attr_init(&attributes)
-        unsafe pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        defer { unsafe pthread_attr_destroy(&attributes) }
-
-        // Retained for the thread, which takes over the reference.
-        let start = unsafe Unmanaged.passRetained(PollThread(name: String(name.prefix(15)), body: body))
-        var thread = pthread_t()
-        let result = unsafe pthread_create(&thread, &attributes, { unsafe PollThread.main($0) }, start.toOpaque())
-        guard result == 0 else {
-            unsafe start.release()
+        do throws(BlockingThread.Failure) {
+            try BlockingThread.run(name, body)
+        } catch {
             throw KafkaError(
-                RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, message: "no thread could be started (errno \(result))",
+                RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE,
+                message: "no thread could be started (errno \(error.errorNumber))",
                 context: KafkaError.Context(operation: "start \(name)"))
         }
     }
@@ -47,14 +32,6 @@ final class PollThread {
             }
         }
         return try result.get()
-    }
-
-    private static func main(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-        guard let argument = unsafe argument else { return nil }
-        let start = unsafe Unmanaged<PollThread>.fromOpaque(argument).takeRetainedValue()
-        unsafe crdkafka_name_thread(start.name)
-        start.body()
-        return nil
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 internal import Logging
+internal import Waiting
 
 /// Partitions at a batch that cannot be read, and those from which no message comes. Used on the poll thread only.
 struct UnreadableBatches {
@@ -117,12 +118,12 @@ struct Starvation {
 
     /// Time for which a queue is empty before the first check.
     private static let firstWait: Int32 = 5
-    /// Longest pause between checks: markers of transactions look like unread messages until the end of the log is
-    /// read.
-    private static let longestPause = Duration.seconds(5)
+    /// Pauses between checks. Markers of transactions look like unread messages until the end of the log is read.
+    private static let pauses = Backoff(base: .milliseconds(5), cap: .seconds(5))
 
     private var isIdle = false
-    private var pause = Duration.zero
+    /// Checks since the latest message that found the log to have more.
+    private var checks = 0
     private var next: ContinuousClock.Instant?
 
     /// Time to wait for a message.
@@ -143,8 +144,8 @@ struct Starvation {
             next = nil
             return
         }
-        pause = pause == .zero ? .milliseconds(5) : min(pause * 2, Self.longestPause)
-        next = .now + pause
+        checks += 1
+        next = .now + Self.pauses.bound(attempt: checks)
     }
 
     /// Notes that a message has come.

@@ -7,9 +7,6 @@ package struct Backoff: Hashable, Sendable {
     /// Greatest bound.
     package var cap: Duration
 
-    /// Delays between attempts for a timeline whose fetch fails.
-    package static let ofProviders = Backoff(base: .seconds(1), cap: .seconds(900))
-
     package init(base: Duration, cap: Duration) {
         self.base = base
         self.cap = cap
@@ -17,8 +14,8 @@ package struct Backoff: Hashable, Sendable {
 
     /// Longest delay after `attempt` failures.
     package func bound(attempt: Int) -> Duration {
-        let base = max(0, base.wholeMicroseconds)
-        let cap = max(0, cap.wholeMicroseconds)
+        let base = max(0, Self.microseconds(base))
+        let cap = max(0, Self.microseconds(cap))
         let doublings = min(max(0, attempt - 1), 62)
         let (bound, overflow) = base.multipliedReportingOverflow(by: 1 << Int64(doublings))
         return .microseconds(overflow ? cap : min(bound, cap))
@@ -26,7 +23,7 @@ package struct Backoff: Hashable, Sendable {
 
     /// The delay after `attempt` failures, counted from 1.
     package func delay(attempt: Int, using generator: inout some RandomNumberGenerator) -> Duration {
-        .microseconds(Int64.random(in: 0...bound(attempt: attempt).wholeMicroseconds, using: &generator))
+        .microseconds(Int64.random(in: 0...Self.microseconds(bound(attempt: attempt)), using: &generator))
     }
 
     /// A delay between half of the bound and all of it, so that attempts are never close and still spread.
@@ -39,6 +36,13 @@ package struct Backoff: Hashable, Sendable {
     package func delay(attempt: Int) -> Duration {
         var generator = SystemRandomNumberGenerator()
         return delay(attempt: attempt, using: &generator)
+    }
+
+    /// Whole microseconds, at most 100,000 years of them.
+    private static func microseconds(_ duration: Duration) -> Int64 {
+        let (seconds, attoseconds) = duration.components
+        guard seconds.magnitude < 3_155_760_000_000 else { return seconds < 0 ? .min : .max }
+        return seconds * 1_000_000 + attoseconds / 1_000_000_000_000
     }
 }
 

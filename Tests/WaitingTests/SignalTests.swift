@@ -2,7 +2,7 @@
 
 import TestSupport
 import Testing
-import WidgetModel
+import Waiting
 
 @Suite("Signals", .timeLimit(.patience))
 struct SignalTests {

@@ -3,10 +3,9 @@
 import Randomness
 import TestSupport
 import Testing
+import Waiting
 
-@testable import WidgetModel
-
-@Suite(.tags(.rules), .timeLimit(.patience))
+@Suite("Back-off", .timeLimit(.patience))
 struct BackoffTests {
     @Test func bounds() {
         let backoff = Backoff(base: .seconds(1), cap: .seconds(60))
