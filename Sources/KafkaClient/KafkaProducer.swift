@@ -74,15 +74,15 @@ package final class KafkaProducer: Sendable {
         // over. Until then the old one answers with its error.
         let mailbox = state.withLock { state in
             guard !state.isStopped, state.loop.mailbox.fatalError != nil, state.loop.completion.isDone,
-                state.renewal.isDue(now: .now)
+                state.renewal.checkDue(now: .now)
             else { return state.loop.mailbox }
             do {
                 state.loop = try make()
-                state.renewal.renewed(now: .now)
+                state.renewal.recordRenewal(now: .now)
                 state.restarts += 1
                 logger.notice("a new producer takes the place of the failed one")
             } catch {
-                state.renewal.failed(now: .now)
+                state.renewal.recordFailure(now: .now)
                 logger.error("no new producer can be made", metadata: ["error": "\(error)"])
             }
             return state.loop.mailbox
@@ -142,24 +142,24 @@ struct ProducerRenewal {
         self.madeAt = madeAt
     }
 
-    /// Whether a new client is due, for a client that has failed.
-    mutating func isDue(now: ContinuousClock.Instant) -> Bool {
+    /// Returns whether a new client is due, for a client that has failed. The first call notes the failure.
+    mutating func checkDue(now: ContinuousClock.Instant) -> Bool {
         guard let dueAt else {
             // A client that worked for a while starts the back-off anew.
             if madeAt.duration(to: now) >= Self.backoff.cap { failures = 0 }
-            failed(now: now)
+            recordFailure(now: now)
             return false
         }
         return now >= dueAt
     }
 
-    mutating func renewed(now: ContinuousClock.Instant) {
+    mutating func recordRenewal(now: ContinuousClock.Instant) {
         madeAt = now
         dueAt = nil
     }
 
     /// Notes that no new client could be made.
-    mutating func failed(now: ContinuousClock.Instant) {
+    mutating func recordFailure(now: ContinuousClock.Instant) {
         failures += 1
         dueAt = now + Self.backoff.bound(attempt: failures)
     }

@@ -41,13 +41,15 @@ struct ClaimLoop {
         do {
             let next = try await turn()
             failures = 0
-            context.condition.claimed()
+            context.condition.recordClaim()
             return next
         } catch let error as PostgresError {
             guard error.canPass else { throw error }
             context.metrics.databaseErrors.increment()
-            context.condition.claimed(problem: "\(error)")
-            if error.asksForLess { context.claimSize.ended(begun: began, isInTime: false, at: context.clock.elapsed) }
+            context.condition.recordClaim(problem: "\(error)")
+            if error.asksForLess {
+                context.claimSize.recordEnd(begun: began, isInTime: false, at: context.clock.elapsed)
+            }
             failures += 1
             context.logger.error("cannot claim", metadata: ["error": "\(error)", "failures": "\(failures)"])
             try await context.clock.sleep(for: context.configuration.databaseBackoff.bound(attempt: failures))
@@ -103,9 +105,9 @@ struct ClaimLoop {
                 since: isPartial ? watermarks.since(request.queue) : .distantPast)
         }
         guard !requests.isEmpty else { return (idle, plan.isHeldBack || plan.isFull) }
-        if isProbe { context.output.probeStarted() }
+        if isProbe { context.output.beginProbe() }
         let claimed = try await claim(requests, kinds)
-        if isProbe, claimed == 0 { context.output.probeEnded() }
+        if isProbe, claimed == 0 { context.output.endProbe() }
         return (claimed > 0 && !isProbe ? nil : idle, true)
     }
 
@@ -120,7 +122,7 @@ struct ClaimLoop {
         }
         let ready = try await context.pool.query(.readyLists(queues, limit: Self.countedLists))
         let now = context.clock.elapsed
-        if !isPartial { watermarks.lookedForAll(took: now - began, at: now) }
+        if !isPartial { watermarks.recordCompleteLook(took: now - began, at: now) }
         return ready
     }
 
@@ -142,7 +144,7 @@ struct ClaimLoop {
             // Taken before the statement, so that the database's lease does not end earlier.
             let startedAt = context.clock.elapsed
             let rows = try await context.pool.query(.claimLists(requests, lease: lease))
-            watermarks.claimed(rows)
+            watermarks.recordClaim(rows)
             guard let claim = Claim(rows) else { continue }
             lists += claim.lists.count
             context.metrics.claims.increment()

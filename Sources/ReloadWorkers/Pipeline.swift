@@ -135,7 +135,7 @@ final class Pipeline: Sendable {
                 end(jobs)
             }
         }
-        context.output.probeEnded()
+        context.output.endProbe()
     }
 
     /// Starts as many requests to a provider as there are slots for.
@@ -179,7 +179,7 @@ final class Pipeline: Sendable {
                 endLost(&batch.jobs)
                 await context.publish(&batch)
                 let now = context.clock.elapsed
-                context.claimSize.ended(begun: batch.startedAt, isInTime: now < batch.leaseEnds, at: now)
+                context.claimSize.recordEnd(begun: batch.startedAt, isInTime: now < batch.leaseEnds, at: now)
             } catch {
                 giveUp(&batch.jobs, error, mayBeStored: true) { $0.answer != nil }
             }

@@ -98,7 +98,7 @@ final class RouteBackoff: Sendable {
 
     /// Notes a failure, and returns the time at which to ask again. Results of what was sent before a rest began do not
     /// prolong it.
-    func failed(_ route: String, at time: Timestamp, retryAfter: Duration?) -> Rest {
+    func recordFailure(_ route: String, at time: Timestamp, retryAfter: Duration?) -> Rest {
         failures.withLock { failures in
             let earlier = failures[route]
             if let earlier, !earlier.isProbing, earlier.until > time, retryAfter == nil {
@@ -113,7 +113,7 @@ final class RouteBackoff: Sendable {
     }
 
     /// Notes that a route works. Results of what was sent before a rest began do not end it.
-    func succeeded(_ route: String, at time: Timestamp) {
+    func recordSuccess(_ route: String, at time: Timestamp) {
         failures.withLock { failures in
             if let failure = failures[route], failure.isProbing || failure.until <= time { failures[route] = nil }
         }

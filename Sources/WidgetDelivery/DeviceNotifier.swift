@@ -37,7 +37,7 @@ struct DeviceNotifier: Sendable {
             count("unanswered", device)
             let time = now()
             let outcome = DeliveryOutcome(verdict: .rest(after: nil), answer: 0, reason: error.description)
-            let rest = routes.failed(device.route, at: time, retryAfter: nil)
+            let rest = routes.recordFailure(device.route, at: time, retryAfter: nil)
             return .ended([end(outcome, device, at: time, resting: rest)])
         } catch let error
             where error is DeviceTokenKeys.Unreadable || error is ProviderToken.Unusable
@@ -99,10 +99,10 @@ struct DeviceNotifier: Sendable {
         if isDead { outcome.verdict = .forget(since: nil) }
         var rest: RouteBackoff.Rest?
         if case .rest(let delay) = outcome.verdict {
-            rest = routes.failed(device.route, at: time, retryAfter: delay)
+            rest = routes.recordFailure(device.route, at: time, retryAfter: delay)
         } else {
             // The service takes pushes for the topic, even if not this one.
-            routes.succeeded(device.route, at: time)
+            routes.recordSuccess(device.route, at: time)
         }
         if outcome.verdict == .accepted {
             if let changedAt = device.changedAt {
@@ -173,13 +173,13 @@ struct DeviceNotifier: Sendable {
         let answer = try await webhooks.send(devices.map { ($0, widgets[$0.id] ?? []) }, to: url, of: app)
         if answer.isAccepted {
             metrics.deliveryWebhookDevices(first.app, "accepted").increment(by: devices.count)
-            routes.succeeded(first.route, at: now())
+            routes.recordSuccess(first.route, at: now())
             if case .failingWebhook = first.channel { await recordSuccess(of: first.appID) }
             return endAll(DeliveryOutcome(verdict: .accepted, answer: answer.status))
         }
         return endAll(
             try await recordFailure(answer, devices, of: first),
-            resting: routes.failed(first.route, at: now(), retryAfter: answer.retryAfter))
+            resting: routes.recordFailure(first.route, at: now(), retryAfter: answer.retryAfter))
     }
 
     /// Clears the failures of an app's webhook. After an error of the database the next success clears them: the

@@ -15,13 +15,13 @@ struct ProducerRenewalTests {
         var now = start
         var pauses: [Duration] = []
         for _ in 0..<12 {
-            let isDueAtOnce = renewal.isDue(now: now)
+            let isDueAtOnce = renewal.checkDue(now: now)
             #expect(!isDueAtOnce, "the failure has just been noticed")
             var pause = Duration.zero
-            while !renewal.isDue(now: now + pause) { pause += .milliseconds(100) }
+            while !renewal.checkDue(now: now + pause) { pause += .milliseconds(100) }
             pauses.append(pause)
             now += pause
-            renewal.renewed(now: now)
+            renewal.recordRenewal(now: now)
         }
         #expect(pauses.prefix(3) == [.milliseconds(100), .milliseconds(200), .milliseconds(400)])
         #expect(pauses.allSatisfy { $0 <= ProducerRenewal.backoff.cap })
@@ -33,12 +33,12 @@ struct ProducerRenewalTests {
         var renewal = ProducerRenewal(madeAt: start)
         var now = start
         for _ in 0..<5 {
-            _ = renewal.isDue(now: now)
+            _ = renewal.checkDue(now: now)
             now += .seconds(10)
-            renewal.renewed(now: now)
+            renewal.recordRenewal(now: now)
         }
         now += ProducerRenewal.backoff.cap
-        let answers = [renewal.isDue(now: now), renewal.isDue(now: now + ProducerRenewal.backoff.base)]
+        let answers = [renewal.checkDue(now: now), renewal.checkDue(now: now + ProducerRenewal.backoff.base)]
         #expect(answers == [false, true])
     }
 
@@ -46,9 +46,9 @@ struct ProducerRenewalTests {
     func failure() {
         var renewal = ProducerRenewal(madeAt: start)
         let now = start + .milliseconds(100)
-        var answers = [renewal.isDue(now: start), renewal.isDue(now: now)]
-        renewal.failed(now: now)
-        answers += [100, 200].map { renewal.isDue(now: now + .milliseconds($0)) }
+        var answers = [renewal.checkDue(now: start), renewal.checkDue(now: now)]
+        renewal.recordFailure(now: now)
+        answers += [100, 200].map { renewal.checkDue(now: now + .milliseconds($0)) }
         #expect(answers == [false, true, false, true])
     }
 }

@@ -168,13 +168,13 @@ struct ValueTests {
     func starvation() {
         var starvation = Starvation()
         #expect(starvation.wait(atMost: 100) == 5 && starvation.mayAsk)
-        starvation.asked(false)
+        starvation.recordCheck(isBehind: false)
         #expect(starvation.wait(atMost: 100) == 100)
-        starvation.ended()
+        starvation.reset()
         #expect(starvation.wait(atMost: 100) == 5 && starvation.mayAsk)
-        for _ in 0..<20 { starvation.asked(true) }
+        for _ in 0..<20 { starvation.recordCheck(isBehind: true) }
         #expect(!starvation.mayAsk && starvation.wait(atMost: 100) == 100)
-        starvation.ended()
+        starvation.reset()
         #expect(starvation.mayAsk)
     }
 

@@ -74,14 +74,14 @@ struct DeliveryOutcomeTests {
         backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
 
     private func failed(at time: Timestamp, retryAfter: Duration? = nil) -> Timestamp {
-        routes.failed("r", at: time, retryAfter: retryAfter).until
+        routes.recordFailure("r", at: time, retryAfter: retryAfter).until
     }
 
     @Test("Results of earlier requests neither prolong nor end a route's rest, and other routes do not rest")
     func earlierResults() {
         #expect(failed(at: Self.now) == Self.now + .seconds(1))
         #expect(failed(at: Self.now) == Self.now + .seconds(1))
-        routes.succeeded("r", at: Self.now)
+        routes.recordSuccess("r", at: Self.now)
         #expect(routes.admit("r", at: Self.now) == Self.now + .seconds(1))
         #expect(routes.admit("other", at: Self.now) == nil)
     }
@@ -94,7 +94,7 @@ struct DeliveryOutcomeTests {
         #expect(failed(at: next) == next + .seconds(2))
         #expect(failed(at: next, retryAfter: .seconds(60)) == next + .seconds(60))
         #expect(routes.admit("r", at: next + .seconds(60)) == nil)
-        routes.succeeded("r", at: next + .seconds(60))
+        routes.recordSuccess("r", at: next + .seconds(60))
         #expect(routes.admit("r", at: next) == nil && routes.admit("r", at: next) == nil)
     }
 
@@ -103,29 +103,30 @@ struct DeliveryOutcomeTests {
         var time = Self.now
         for isFirst in [true, false, false] {
             #expect(routes.admit("r", at: time) == nil)
-            let rest = routes.failed("r", at: time, retryAfter: nil)
+            let rest = routes.recordFailure("r", at: time, retryAfter: nil)
             #expect(rest.isFirst == isFirst)
             time = rest.until
         }
         #expect(routes.admit("r", at: time) == nil)
-        routes.succeeded("r", at: time)
-        #expect(routes.failed("r", at: time, retryAfter: nil).isFirst)
+        routes.recordSuccess("r", at: time)
+        #expect(routes.recordFailure("r", at: time, retryAfter: nil).isFirst)
     }
 
     @Test("A route rests for at most an hour, whatever the service requests")
     func longestRest() {
-        #expect(routes.failed("r", at: Self.now, retryAfter: .seconds(86_400)).until == Self.now + .seconds(3_600))
+        #expect(
+            routes.recordFailure("r", at: Self.now, retryAfter: .seconds(86_400)).until == Self.now + .seconds(3_600))
     }
 
     @Test("After a rest one request probes the route, and the others wait for its result or time limit")
     func probe() {
         let routes = RouteBackoff(backoff: Backoff(base: .seconds(1), cap: .seconds(300)), probeTime: .seconds(10))
-        let next = routes.failed("r", at: Self.now, retryAfter: nil).until
+        let next = routes.recordFailure("r", at: Self.now, retryAfter: nil).until
         #expect(routes.admit("r", at: next) == nil)
         #expect(routes.admit("r", at: next) == next + .seconds(2))
         #expect(routes.admit("r", at: next + .seconds(9)) == next + .seconds(10))
         #expect(routes.admit("r", at: next + .seconds(10)) == nil)
-        #expect(routes.failed("r", at: next + .seconds(11), retryAfter: nil).until == next + .seconds(13))
+        #expect(routes.recordFailure("r", at: next + .seconds(11), retryAfter: nil).until == next + .seconds(13))
     }
 
     @Test("An app may use half of the lists that others leave free, so that another app finds room")

@@ -115,7 +115,7 @@ final class BatchRun {
         for parallel in arePlain ? [steps] : steps.map({ [$0] }) {
             let results = await service.run(parallel, of: batch, handsOver: !isBehind)
             for case (step: let step, result: .success(let outcome)) in results {
-                session.applied(step.advances)
+                session.recordApplied(step.advances)
                 service.report(outcome, of: step.fold, in: batch)
             }
             // A second failure happens again in the next attempt.

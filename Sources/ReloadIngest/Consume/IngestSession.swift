@@ -32,7 +32,7 @@ final class IngestSession {
             let begun = ContinuousClock.now
             service.pending.received(batch)
             do {
-                defer { service.pending.ended() }
+                defer { service.pending.end() }
                 try await BatchRun(of: PreparedBatch(batch, decoder: service.decoder), in: self).apply()
             }
             // Lets messages gather, so that the next transaction applies more events.
@@ -66,8 +66,8 @@ final class IngestSession {
     }
 
     /// Records a committed transaction that has moved these positions, and commits them to Kafka, for lag tools only.
-    func applied(_ advances: [PositionAdvance]) {
-        positions.applied(advances)
+    func recordApplied(_ advances: [PositionAdvance]) {
+        positions.recordApplied(advances)
         status.clearObstacles(of: advances.lazy.map(\.place))
         consumer.commit(Dictionary(advances.map { ($0.place, $0.next) }) { $1 })
     }
@@ -153,7 +153,7 @@ final class IngestSession {
         }
         if positions.areApplied(advances, stored: stored) {
             status.blockedBy = nil
-            applied(advances)
+            recordApplied(advances)
             service.onLists()
             service.onSweeps()
             return
@@ -185,7 +185,7 @@ final class IngestSession {
                     _ = pipeline.append(.advancePositions(advances))
                     _ = try await connection.run(pipeline)
                 }
-                applied(advances)
+                recordApplied(advances)
                 return true
             } catch {
                 switch ApplyFailure(error) {
@@ -195,7 +195,7 @@ final class IngestSession {
                     // The compare-and-set also fails if this very step was committed without an acknowledgement.
                     if let stored = try? await service.pool.query(.listPositions()) {
                         guard !positions.areApplied(advances, stored: stored) else {
-                            applied(advances)
+                            recordApplied(advances)
                             return true
                         }
                         // The failed statement moved no position. The next attempt moves those of the remaining
@@ -354,7 +354,7 @@ struct PartitionPositions: Sendable {
         }
     }
 
-    mutating func applied(_ advances: [PositionAdvance]) {
+    mutating func recordApplied(_ advances: [PositionAdvance]) {
         for advance in advances {
             positions[advance.place]?.next = advance.next
             positions[advance.place]?.last = advance.last

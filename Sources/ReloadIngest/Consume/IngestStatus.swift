@@ -261,7 +261,7 @@ final class PendingMessages: Sendable {
     }
 
     /// Ends the current batch.
-    func ended() {
+    func end() {
         state.withLock { $0.atHand = [:] }
     }
 

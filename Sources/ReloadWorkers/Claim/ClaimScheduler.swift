@@ -295,13 +295,13 @@ struct ClaimWatermarks: Sendable {
         return now - full.at < max(Self.interval, full.took * Self.share)
     }
 
-    mutating func lookedForAll(took: Duration, at now: Duration) {
+    mutating func recordCompleteLook(took: Duration, at now: Duration) {
         full = (took, now)
         if took <= Self.slow { times.removeAll() }
     }
 
     /// Notes claimed lists: earlier lists of their queues are claimed too, unless they were locked or just written.
-    mutating func claimed(_ rows: [ClaimRow]) {
+    mutating func recordClaim(_ rows: [ClaimRow]) {
         guard let full, full.took > Self.slow else { return }
         for row in rows {
             let queue = KindLane(kindID: row.list.kindID, lane: row.list.lane)

@@ -141,18 +141,18 @@ package final class ConfigurationClient: ConfigurationProvider {
             let bytes = try await fetcher.fetch(call)
             do throws(ModelError) {
                 let answer = try read(bytes)
-                protection.answered(ticket, timeout: timeout, at: clock.elapsed)
+                protection.recordAnswer(ticket, timeout: timeout, at: clock.elapsed)
                 return (answer, bytes.count)
             } catch {
                 throw ProviderFailure(.invalid, "the answer is not what the contract says: \(error)")
             }
         } catch let failure as ProviderFailure where !Task.isCancelled {
-            failed(ticket, failure)
+            recordFailure(ticket, failure)
             var failure = failure
             failure.message = "the provider: \(failure.message)"
             throw failure
         } catch {
-            protection.givenUp(ticket, at: clock.elapsed)
+            protection.giveUp(ticket, at: clock.elapsed)
             throw ProviderFailure.cancelled
         }
     }
@@ -174,7 +174,7 @@ package final class ConfigurationClient: ConfigurationProvider {
                 .resting, "the provider has failed lately and is not asked for a while", retryAfter: time)
         case .go(let ticket):
             guard slots.begin(provider, .interactive, limit: protection.limit(of: provider)) else {
-                protection.givenUp(ticket, at: clock.elapsed)
+                protection.giveUp(ticket, at: clock.elapsed)
                 throw ProviderFailure(
                     .resting, "as many requests are under way as the provider takes", retryAfter: .seconds(1))
             }
@@ -182,11 +182,11 @@ package final class ConfigurationClient: ConfigurationProvider {
         }
     }
 
-    private func failed(_ ticket: RequestTicket, _ failure: ProviderFailure) {
+    private func recordFailure(_ ticket: RequestTicket, _ failure: ProviderFailure) {
         if RequestVerdict(failure) == .blamesContent, !ticket.isProbe {
-            protection.failedEverywhere(ticket, failure, at: clock.elapsed)
+            protection.recordFailureEverywhere(ticket, failure, at: clock.elapsed)
         } else {
-            protection.failed(ticket, failure, at: clock.elapsed)
+            protection.recordFailure(ticket, failure, at: clock.elapsed)
         }
     }
 }

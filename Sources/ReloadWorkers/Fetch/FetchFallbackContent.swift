@@ -20,12 +20,12 @@ extension WorkerContext {
         let began = clock.elapsed
         do {
             let value = try read(try await fetcher.fetch(call))
-            restingEndpoints.succeeded(call.endpoint, of: provider)
+            restingEndpoints.recordSuccess(call.endpoint, of: provider)
             return value
         } catch let failure as ProviderFailure {
             try Task.checkCancellation()
-            restingEndpoints.failed(failure, call.endpoint, of: provider, at: clock.elapsed, absence: absence)
-            protection.fallbackFailed(failure, of: provider, startedAt: began, at: clock.elapsed)
+            restingEndpoints.recordFailure(failure, call.endpoint, of: provider, at: clock.elapsed, absence: absence)
+            protection.recordFallbackFailure(failure, of: provider, startedAt: began, at: clock.elapsed)
             throw failure
         }
     }

@@ -48,9 +48,9 @@ extension WorkerContext {
                 postponed += postpone(Array(batch.jobs[granted...]), by: wait * Double.random(in: 0.5...1))
                 batch.jobs.removeSubrange(granted...)
             }
-            guard granted > 0 else { return protection.givenUp(ticket, at: now) }
+            guard granted > 0 else { return protection.giveUp(ticket, at: now) }
         } else if !batch.isRetry {
-            protection.firstAttempts(count, of: batch.provider, at: now)
+            protection.recordFirstAttempts(count, of: batch.provider, at: now)
         }
         do {
             try await ask(batch.jobs.indices, of: &batch, ticket, isPaid: isPaid)
@@ -117,25 +117,25 @@ extension WorkerContext {
             let answered = try read(bytes, into: &batch, range, after: clock.elapsed - began)
             let now = clock.elapsed
             count("answered", range.count, took: now - began)
-            protection.answered(ticket, count: range.count, timeout: longest, at: now)
+            protection.recordAnswer(ticket, count: range.count, timeout: longest, at: now)
             if isPaid { protection.payBackRetries(answered, of: provider, at: now) }
         } catch var failure as ProviderFailure {
             let now = clock.elapsed
             guard !Task.isCancelled else {
-                protection.givenUp(ticket, at: now)
+                protection.giveUp(ticket, at: now)
                 throw CancellationError()
             }
             failure.fetchTime = now - began
             count(failure.reason.rawValue, range.count, took: now - began)
             if failure.reason == .timeout, timeout < longest / 2 {
                 // The lease ended, which says nothing about the provider.
-                protection.givenUp(ticket, at: now)
+                protection.giveUp(ticket, at: now)
             } else {
-                protection.failed(ticket, failure, at: now)
+                protection.recordFailure(ticket, failure, at: now)
             }
             throw failure
         } catch {
-            protection.givenUp(ticket, at: clock.elapsed)
+            protection.giveUp(ticket, at: clock.elapsed)
             throw error
         }
     }
@@ -200,7 +200,7 @@ extension WorkerContext {
         guard batch.jobs.count > 1, !ticket.isProbe else {
             // A single timeline that fails again says nothing about the others.
             if verdict == .blamesContent, !batch.isRetry {
-                protection.failedEverywhere(ticket, failure, at: clock.elapsed)
+                protection.recordFailureEverywhere(ticket, failure, at: clock.elapsed)
             }
             return fail(batch.jobs.indices, of: &batch, failure)
         }
@@ -210,10 +210,10 @@ extension WorkerContext {
         try await bisect(&batch, &bisection)
         let now = clock.elapsed
         if verdict == .tooLarge || failure.reason == .tooLarge {
-            protection.batchWasTooLarge(fitting: bisection.fitting, of: batch.provider, at: now)
+            protection.recordOversizedBatch(fitting: bisection.fitting, of: batch.provider, at: now)
         }
         if verdict == .blamesContent, bisection.isEverywhere {
-            protection.failedEverywhere(ticket, failure, at: now)
+            protection.recordFailureEverywhere(ticket, failure, at: now)
         }
         for failed in bisection.failures {
             var failure = failed.failure
@@ -246,11 +246,11 @@ extension WorkerContext {
             }
             do {
                 try await ask(range, of: &batch, ticket, isPaid: true)
-                bisection.succeeded(range)
+                bisection.recordSuccess(range)
             } catch let failure as ProviderFailure {
                 let verdict = RequestVerdict(failure)
                 let mayBePoison = batch.jobs.areSuspicious && failure.mayBreakProvider
-                bisection.failed(
+                bisection.recordFailure(
                     range, failure, isSplit: verdict == .blamesContent || verdict == .tooLarge || mayBePoison)
             }
         }

@@ -42,19 +42,19 @@ final class TimelineProducer: Sendable {
         health.withLock { $0.allowance(now: clock.elapsed) }
     }
 
-    func probeStarted() {
-        health.withLock { $0.probeStarted() }
+    func beginProbe() {
+        health.withLock { $0.beginProbe() }
     }
 
-    func probeEnded() {
-        health.withLock { $0.probeEnded(now: clock.elapsed) }
+    func endProbe() {
+        health.withLock { $0.endProbe(now: clock.elapsed) }
     }
 
     func publish(_ messages: [KafkaMessage]) async -> Outcome {
         var outcome = Outcome()
         guard !messages.isEmpty else { return outcome }
         let results = await send(messages)
-        condition.published(results)
+        condition.recordOutcomes(results)
         for (index, result) in results.enumerated() {
             switch result {
             case .success:
@@ -69,7 +69,7 @@ final class TimelineProducer: Sendable {
         let (works, fails) = (!outcome.acknowledged.isEmpty, !outcome.failed.isEmpty)
         if !Task.isCancelled {
             health.withLock { health in
-                if works { health.published() } else if fails { health.publishFailed(now: clock.elapsed) }
+                if works { health.recordSuccess() } else if fails { health.recordFailure(now: clock.elapsed) }
             }
         }
         return outcome
@@ -111,21 +111,21 @@ struct OutputHealth: Sendable, Equatable {
         }
     }
 
-    mutating func probeStarted() {
+    mutating func beginProbe() {
         if case .down(let failures, _) = state { state = .probing(failures: failures) }
     }
 
     /// Notes a probe that published nothing, so that the next one may follow at once.
-    mutating func probeEnded(now: Duration) {
+    mutating func endProbe(now: Duration) {
         if case .probing(let failures) = state { state = .down(failures: failures, until: now) }
     }
 
-    mutating func published() {
+    mutating func recordSuccess() {
         state = .up
     }
 
     /// Notes a batch without an acknowledgement.
-    mutating func publishFailed(now: Duration) {
+    mutating func recordFailure(now: Duration) {
         let failures =
             switch state {
             case .up: 0
@@ -150,7 +150,7 @@ package final class WorkerCondition: Sendable {
     /// Error of the latest claim; nil after a success.
     package var claimProblem: String? { lastClaim.withLock { $0 } }
 
-    func claimed(problem: String? = nil) { lastClaim.withLock { $0 = problem } }
+    func recordClaim(problem: String? = nil) { lastClaim.withLock { $0 = problem } }
 
     /// Error of the last batch; nil if a message was acknowledged, only sizes were refused, or it is long ago.
     package var outputProblem: String? {
@@ -160,7 +160,7 @@ package final class WorkerCondition: Sendable {
         }
     }
 
-    func published(_ results: [Result<KafkaDelivery, KafkaError>]) {
+    func recordOutcomes(_ results: [Result<KafkaDelivery, KafkaError>]) {
         var failed: KafkaError?
         for result in results {
             guard case .failure(let error) = result, error.code != .messageTooLarge, error.code != .cancelled else {

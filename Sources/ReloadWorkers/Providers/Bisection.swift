@@ -62,7 +62,7 @@ struct Bisection: Sendable {
         return part.range
     }
 
-    mutating func succeeded(_ part: Range<Int>) {
+    mutating func recordSuccess(_ part: Range<Int>) {
         successes += 1
         largestSuccess = max(largestSuccess, part.count)
         // No part is to blame for an answer that is too large.
@@ -75,7 +75,7 @@ struct Bisection: Sendable {
     /// Notes the failure of a part.
     ///
     /// - Parameter isSplit: whether a single timeline or the size may be the cause; otherwise the search ends.
-    mutating func failed(_ part: Range<Int>, _ failure: ProviderFailure, isSplit: Bool) {
+    mutating func recordFailure(_ part: Range<Int>, _ failure: ProviderFailure, isSplit: Bool) {
         guard isSplit else {
             failedParts.append(Failed(range: part, failure: failure, isPoison: false))
             isStopped = true

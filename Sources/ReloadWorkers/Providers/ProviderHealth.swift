@@ -76,7 +76,7 @@ struct ProviderHealth: Hashable, Sendable {
         switch breaker.allowance(at: time) {
         case .anything: break
         case .probe:
-            breaker.probeBegins()
+            breaker.beginProbe()
             isProbe = true
         case .nothing: return nil
         }
@@ -86,7 +86,7 @@ struct ProviderHealth: Hashable, Sendable {
     }
 
     /// Notes the end of a request.
-    mutating func ended(
+    mutating func end(
         _ ticket: RequestTicket, _ verdict: RequestVerdict, jitter: Double, at time: Duration
     ) -> [Change] {
         var changes: [Change] = []
@@ -95,9 +95,9 @@ struct ProviderHealth: Hashable, Sendable {
             if slowly {
                 cut(ticket, at: time, &changes)
             } else {
-                limit.succeeded(wasUsed: ticket.wasUsed)
+                limit.recordSuccess(wasUsed: ticket.wasUsed)
             }
-            note(breaker.succeeded(epoch: ticket.epoch, at: time), at: time, &changes)
+            note(breaker.recordSuccess(epoch: ticket.epoch, at: time), at: time, &changes)
         case .overloaded(let rest):
             cut(ticket, at: time, &changes)
             fail(ticket, rest, jitter, at: time, &changes)
@@ -105,7 +105,7 @@ struct ProviderHealth: Hashable, Sendable {
             fail(ticket, rest, jitter, at: time, &changes)
         case .tooLarge:
             // The provider answers requests.
-            note(breaker.succeeded(epoch: ticket.epoch, at: time), at: time, &changes)
+            note(breaker.recordSuccess(epoch: ticket.epoch, at: time), at: time, &changes)
         case .blamesContent:
             // Requests for parts, or a retry, show whether the content is to blame.
             if ticket.isProbe { fail(ticket, nil, jitter, at: time, &changes) }
@@ -114,7 +114,7 @@ struct ProviderHealth: Hashable, Sendable {
     }
 
     /// Notes that a failure blamed on the content was the provider's own, since it fails for the whole batch.
-    mutating func failedEverywhere(_ ticket: RequestTicket, jitter: Double, at time: Duration) -> [Change] {
+    mutating func recordFailureEverywhere(_ ticket: RequestTicket, jitter: Double, at time: Duration) -> [Change] {
         guard !ticket.isProbe else { return [] }
         var changes: [Change] = []
         fail(ticket, nil, jitter, at: time, &changes)
@@ -122,8 +122,8 @@ struct ProviderHealth: Hashable, Sendable {
     }
 
     /// Notes a request without an outcome, through no fault of the provider.
-    mutating func givenUp(_ ticket: RequestTicket, at time: Duration) {
-        if ticket.isProbe { breaker.probeWasGivenUp(epoch: ticket.epoch, at: time) }
+    mutating func giveUp(_ ticket: RequestTicket, at time: Duration) {
+        if ticket.isProbe { breaker.giveUpProbe(epoch: ticket.epoch, at: time) }
     }
 
     /// Whether an answer took more than its share of the timeout.
@@ -134,11 +134,11 @@ struct ProviderHealth: Hashable, Sendable {
     private mutating func fail(
         _ ticket: RequestTicket, _ rest: Duration?, _ jitter: Double, at time: Duration, _ changes: inout [Change]
     ) {
-        note(breaker.failed(epoch: ticket.epoch, rest: rest, jitter: jitter, at: time), at: time, &changes)
+        note(breaker.recordFailure(epoch: ticket.epoch, rest: rest, jitter: jitter, at: time), at: time, &changes)
     }
 
     private mutating func cut(_ ticket: RequestTicket, at time: Duration, _ changes: inout [Change]) {
-        guard limit.overloaded(startedAt: ticket.startedAt, at: time) else { return }
+        guard limit.recordOverload(startedAt: ticket.startedAt, at: time) else { return }
         changes.append(.shrunk(to: limit.value))
     }
 
@@ -206,7 +206,7 @@ struct ConcurrencyLimit: Hashable, Sendable {
     /// Notes a success.
     ///
     /// - Parameter wasUsed: whether the request took the last slot; otherwise its success says nothing about the limit.
-    mutating func succeeded(wasUsed: Bool) {
+    mutating func recordSuccess(wasUsed: Bool) {
         guard wasUsed, value < ceiling else { return }
         successes += 1
         guard successes >= value else { return }
@@ -216,7 +216,7 @@ struct ConcurrencyLimit: Hashable, Sendable {
 
     /// Notes an overload and returns whether the limit was reduced. Requests from before the latest reduction are
     /// ignored, so that one round reduces once.
-    mutating func overloaded(startedAt: Duration, at time: Duration) -> Bool {
+    mutating func recordOverload(startedAt: Duration, at time: Duration) -> Bool {
         successes = 0
         if let cutAt, startedAt <= cutAt { return false }
         cutAt = time
@@ -247,9 +247,9 @@ struct BatchSizeLimits: Hashable, Sendable {
     /// Notes that a request or its answer was too large.
     ///
     /// - Parameter count: size that fits, as far as known.
-    mutating func wasTooLarge(fitting count: Int) { limit = max(1, min(limit ?? count, count)) }
+    mutating func recordRefusal(fitting count: Int) { limit = max(1, min(limit ?? count, count)) }
 
-    mutating func succeeded(_ count: Int) {
+    mutating func recordSuccess(of count: Int) {
         guard let known = limit, count >= known else { return }
         limit = known + 1 < Self.forgottenAt ? known + 1 : nil
     }
@@ -275,7 +275,7 @@ struct RetryBudget: Hashable, Sendable {
         refused = SlidingSum(over: rules.retryWindow)
     }
 
-    mutating func firstAttempts(_ count: Int, at time: Duration) {
+    mutating func recordFirstAttempts(_ count: Int, at time: Duration) {
         firsts.add(count, at: time)
     }
 
@@ -412,19 +412,19 @@ struct CircuitBreaker: Hashable, Sendable {
     }
 
     /// Notes the begin of the probe.
-    mutating func probeBegins() {
+    mutating func beginProbe() {
         guard case .open = state else { return }
         state = .halfOpen
         epoch += 1
     }
 
     /// Notes a probe without an outcome, so that the next request is a probe.
-    mutating func probeWasGivenUp(epoch: Int, at time: Duration) {
+    mutating func giveUpProbe(epoch: Int, at time: Duration) {
         guard state == .halfOpen, epoch == self.epoch else { return }
         state = .open(until: time)
     }
 
-    mutating func succeeded(epoch: Int, at time: Duration) -> ProviderHealth.Change? {
+    mutating func recordSuccess(epoch: Int, at time: Duration) -> ProviderHealth.Change? {
         guard epoch == self.epoch else { return nil }
         failuresInARow = 0
         successesInARow += 1
@@ -442,7 +442,9 @@ struct CircuitBreaker: Hashable, Sendable {
     /// - Parameters:
     ///   - rest: pause requested by the provider.
     ///   - jitter: random number from 0 to 1.
-    mutating func failed(epoch: Int, rest: Duration?, jitter: Double, at time: Duration) -> ProviderHealth.Change? {
+    mutating func recordFailure(epoch: Int, rest: Duration?, jitter: Double, at time: Duration) -> ProviderHealth
+        .Change?
+    {
         let rest = rest.map { min($0, rules.maximumRest) } ?? .zero
         guard epoch == self.epoch else {
             // Of an earlier epoch: only a longer pause counts.

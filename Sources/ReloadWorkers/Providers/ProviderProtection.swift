@@ -138,45 +138,45 @@ final class ProviderProtection: Sendable {
     /// Notes an answered request.
     ///
     /// - Parameter count: number of its timelines, for the batch size.
-    func answered(_ ticket: RequestTicket, count: Int = 0, timeout: Duration, at time: Duration) {
+    func recordAnswer(_ ticket: RequestTicket, count: Int = 0, timeout: Duration, at time: Duration) {
         let changes = update(ticket.provider, at: time) { health in
             let isSlow = health.isSlow(time - ticket.startedAt, of: timeout)
             (health.latest.answeredAt, health.latest.latency) = (Timestamp.now(), time - ticket.startedAt)
-            health.sizes.succeeded(count)
-            return health.ended(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
+            health.sizes.recordSuccess(of: count)
+            return health.end(ticket, .answered(slowly: isSlow), jitter: 0, at: time)
         }
         report(changes, ticket, nil, at: time)
     }
 
-    func failed(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
+    func recordFailure(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let message = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
         let changes = update(ticket.provider, at: time) { health in
             (health.latest.failedAt, health.latest.failure) = (Timestamp.now(), message)
-            return health.ended(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
+            return health.end(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
         report(changes, ticket, failure, at: time)
     }
 
     /// Notes that a failure blamed on the content was the provider's own.
-    func failedEverywhere(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
+    func recordFailureEverywhere(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
         let changes = update(ticket.provider, at: time) {
-            $0.failedEverywhere(ticket, jitter: Double.random(in: 0...1), at: time)
+            $0.recordFailureEverywhere(ticket, jitter: Double.random(in: 0...1), at: time)
         }
         report(changes, ticket, failure, at: time)
     }
 
-    func givenUp(_ ticket: RequestTicket, at time: Duration) {
-        update(ticket.provider, at: time) { $0.givenUp(ticket, at: time) }
+    func giveUp(_ ticket: RequestTicket, at time: Duration) {
+        update(ticket.provider, at: time) { $0.giveUp(ticket, at: time) }
     }
 
     /// Notes a failed request for fallback content. It counts only if the whole provider is overloaded: these endpoints
     /// may be missing or slow beside working timelines.
-    func fallbackFailed(
+    func recordFallbackFailure(
         _ failure: ProviderFailure, of provider: ProviderKey, startedAt: Duration, at time: Duration
     ) {
         guard failure.reason != .timeout, case .overloaded = RequestVerdict(failure) else { return }
         let epoch = providers.withLock { $0[provider]?.breaker.epoch ?? 0 }
-        failed(
+        recordFailure(
             RequestTicket(
                 provider: provider, epoch: epoch, startedAt: startedAt, isProbe: false, wasUsed: false),
             failure, at: time)
@@ -184,8 +184,8 @@ final class ProviderProtection: Sendable {
 
     // MARK: Retries and sizes
 
-    func firstAttempts(_ count: Int, of provider: ProviderKey, at time: Duration) {
-        update(provider, at: time) { $0.retries.firstAttempts(count, at: time) }
+    func recordFirstAttempts(_ count: Int, of provider: ProviderKey, at time: Duration) {
+        update(provider, at: time) { $0.retries.recordFirstAttempts(count, at: time) }
     }
 
     /// Pays for retries, and returns the number of granted timelines.
@@ -207,8 +207,8 @@ final class ProviderProtection: Sendable {
     /// Notes a batch that was too large.
     ///
     /// - Parameter count: size that fits, as far as known.
-    func batchWasTooLarge(fitting count: Int, of provider: ProviderKey, at time: Duration) {
-        update(provider, at: time) { $0.sizes.wasTooLarge(fitting: count) }
+    func recordOversizedBatch(fitting count: Int, of provider: ProviderKey, at time: Duration) {
+        update(provider, at: time) { $0.sizes.recordRefusal(fitting: count) }
     }
 
     // MARK: Memory
@@ -335,13 +335,13 @@ final class RestingEndpoints: Sendable {
         }
     }
 
-    func succeeded(_ endpoint: ProviderEndpoint, of provider: ProviderKey) {
+    func recordSuccess(_ endpoint: ProviderEndpoint, of provider: ProviderKey) {
         rests.withLock { $0[provider.at(endpoint)] = nil }
     }
 
     /// Notes a failure: the endpoint rests for the back-off, for the provider's `Retry-After`, or for `absence` if the
     /// provider does not have it.
-    func failed(
+    func recordFailure(
         _ failure: ProviderFailure, _ endpoint: ProviderEndpoint, of provider: ProviderKey, at time: Duration,
         absence: Duration
     ) {

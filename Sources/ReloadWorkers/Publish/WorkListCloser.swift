@@ -72,7 +72,7 @@ final class WorkListCloser: Sendable {
         guard !lists.isEmpty else { return false }
         // Ends a probe of the output that published nothing.
         defer {
-            context.output.probeEnded()
+            context.output.endProbe()
             context.leases.roomFreed()
         }
         do {

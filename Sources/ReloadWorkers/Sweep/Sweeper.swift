@@ -24,7 +24,7 @@ struct Sweeper {
             let version = context.signals.sweeps.version
             let began = context.clock.elapsed
             while try await pass() {}
-            context.sweepSize.ended(begun: began, isInTime: true, at: context.clock.elapsed)
+            context.sweepSize.recordEnd(begun: began, isInTime: true, at: context.clock.elapsed)
             _ = try await context.signals.sweeps.wait(
                 past: version, timeout: context.configuration.pollInterval.jittered, clock: context.clock.clock)
             let rest = context.configuration.sweepSpacing - (context.clock.elapsed - began)
@@ -113,7 +113,7 @@ struct Sweeper {
             } catch let error as PostgresError where error.canPass {
                 // All chunks of a turn have the same size, so it is halved once.
                 if error.asksForLess {
-                    context.sweepSize.ended(begun: began, isInTime: false, at: context.clock.elapsed)
+                    context.sweepSize.recordEnd(begun: began, isInTime: false, at: context.clock.elapsed)
                 }
                 turn.failure = turn.failure ?? error
                 _ = try await context.pool.execute(postpone(item))

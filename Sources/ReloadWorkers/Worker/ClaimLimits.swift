@@ -21,7 +21,7 @@ final class AdaptiveBatchSize: Sendable {
     /// - Parameters:
     ///   - begun: begin of the batch; batches from before the latest halving are ignored.
     ///   - isInTime: whether the batch kept its time limit.
-    func ended(begun: Duration, isInTime: Bool, at now: Duration) {
+    func recordEnd(begun: Duration, isInTime: Bool, at now: Duration) {
         state.withLock { state in
             if let halvedAt = state.halvedAt, begun < halvedAt { return }
             if isInTime {

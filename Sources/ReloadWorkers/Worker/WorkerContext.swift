@@ -80,7 +80,7 @@ struct WorkerContext: Sendable {
             } catch let error as PostgresError {
                 guard error.canPass else { throw error }
                 metrics.databaseErrors.increment()
-                if error.asksForLess { size?.ended(begun: began, isInTime: false, at: clock.elapsed) }
+                if error.asksForLess { size?.recordEnd(begun: began, isInTime: false, at: clock.elapsed) }
                 failures += 1
                 logger.error("cannot \(what)", metadata: ["error": "\(error)", "failures": "\(failures)"])
                 try await clock.sleep(for: configuration.databaseBackoff.bound(attempt: failures))
@@ -137,7 +137,7 @@ struct WorkerContext: Sendable {
                 } else {
                     guard error.asksForLess, items.count > 1, clock.elapsed < deadline else { throw error }
                     metrics.databaseErrors.increment()
-                    claimSize.ended(begun: began, isInTime: false, at: clock.elapsed)
+                    claimSize.recordEnd(begun: began, isInTime: false, at: clock.elapsed)
                     logger.debug(
                         "too much for one statement", metadata: ["error": "\(error)", "items": "\(items.count)"])
                 }

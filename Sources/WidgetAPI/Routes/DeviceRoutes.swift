@@ -74,7 +74,7 @@ extension Routes {
             while true {
                 guard (try? await call.caller.checkToken()) != nil else { break }
                 do {
-                    let text = try await stream.news()
+                    let text = try await stream.takeEvents()
                     try await writer.write(ByteBuffer(string: text.isEmpty ? ": still here\n\n" : text))
                 } catch let error as PostgresError {
                     call.context.logger.warning("a stream cannot read the database", metadata: ["error": "\(error)"])
@@ -108,7 +108,7 @@ private struct DeviceStream: Sendable {
     var wanted: [String: ContinuousClock.Instant] = [:]
 
     /// Text of the events since the last call; empty for none.
-    mutating func news() async throws -> String {
+    mutating func takeEvents() async throws -> String {
         let statement = Statements.deviceTimelines(
             app: app, device: device, user: user, limit: Routes.widgetLimit)
         let rows = try await store.query(statement)

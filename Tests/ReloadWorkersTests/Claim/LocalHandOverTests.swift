@@ -156,7 +156,7 @@ struct LocalHandOverTests {
                 Issue.record("the provider is healthy")
                 return
             }
-            context.protection.failed(ticket, ProviderFailure(.connection, "refused"), at: context.clock.elapsed)
+            context.protection.recordFailure(ticket, ProviderFailure(.connection, "refused"), at: context.clock.elapsed)
             #expect(handOver.reserve([kind]) == nil, "it rests")
         }
     }

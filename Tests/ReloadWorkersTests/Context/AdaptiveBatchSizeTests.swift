@@ -9,7 +9,7 @@ import Testing
         let state = AdaptiveBatchSize()
         for (index, isInTime) in outcomes.enumerated() {
             let now = Duration.seconds(index)
-            state.ended(begun: now, isInTime: isInTime, at: now)
+            state.recordEnd(begun: now, isInTime: isInTime, at: now)
         }
         return state
     }
@@ -30,11 +30,11 @@ import Testing
 
     @Test func batchesFromBeforeTheHalvingAreIgnored() {
         let state = AdaptiveBatchSize()
-        state.ended(begun: .seconds(5), isInTime: false, at: .seconds(10))
-        state.ended(begun: .seconds(6), isInTime: false, at: .seconds(11))
-        state.ended(begun: .seconds(9), isInTime: true, at: .seconds(12))
+        state.recordEnd(begun: .seconds(5), isInTime: false, at: .seconds(10))
+        state.recordEnd(begun: .seconds(6), isInTime: false, at: .seconds(11))
+        state.recordEnd(begun: .seconds(9), isInTime: true, at: .seconds(12))
         #expect(state.share == 0.5)
-        state.ended(begun: .seconds(10), isInTime: false, at: .seconds(13))
+        state.recordEnd(begun: .seconds(10), isInTime: false, at: .seconds(13))
         #expect(state.share == 0.25)
     }
 
@@ -42,7 +42,7 @@ import Testing
         let size = AdaptiveBatchSize()
         #expect(size.share(of: 1000) == 1000)
         for second in 0..<100 {
-            size.ended(begun: .seconds(second), isInTime: false, at: .seconds(second))
+            size.recordEnd(begun: .seconds(second), isInTime: false, at: .seconds(second))
         }
         #expect(size.share(of: 1000) == 1)
         #expect(size.share(of: 1) == 1)

@@ -17,7 +17,7 @@ struct RestingEndpointsTests {
     @Test(arguments: [404, 405, 501])
     func aProviderWithoutTheEndpointIsNotAskedForLong(status: Int) {
         let endpoints = RestingEndpoints()
-        endpoints.failed(absent(status), .snapshot, of: bank, at: .seconds(5), absence: .seconds(600))
+        endpoints.recordFailure(absent(status), .snapshot, of: bank, at: .seconds(5), absence: .seconds(600))
         #expect(endpoints.isResting(.snapshot, of: bank, at: .seconds(604)))
         #expect(!endpoints.isResting(.snapshot, of: bank, at: .seconds(605)))
         #expect(!endpoints.isResting(.placeholder, of: bank, at: .seconds(5)), "another endpoint")
@@ -28,17 +28,17 @@ struct RestingEndpointsTests {
         let endpoints = RestingEndpoints()
         var rests: [Duration] = []
         for _ in 0..<12 {
-            endpoints.failed(broken, .snapshot, of: bank, at: .zero, absence: .seconds(600))
+            endpoints.recordFailure(broken, .snapshot, of: bank, at: .zero, absence: .seconds(600))
             rests.append(.seconds((0...601).first { !endpoints.isResting(.snapshot, of: bank, at: .seconds($0)) } ?? 0))
         }
         #expect(rests.prefix(4) == [.seconds(1), .seconds(2), .seconds(4), .seconds(8)])
         #expect(rests.last == .seconds(600))
-        endpoints.succeeded(.snapshot, of: bank)
+        endpoints.recordSuccess(.snapshot, of: bank)
         #expect(!endpoints.isResting(.snapshot, of: bank, at: .zero))
-        endpoints.failed(broken, .snapshot, of: bank, at: .zero, absence: .seconds(600))
+        endpoints.recordFailure(broken, .snapshot, of: bank, at: .zero, absence: .seconds(600))
         #expect(!endpoints.isResting(.snapshot, of: bank, at: .seconds(1)))
         let asked = ProviderFailure(.status, "busy", retryAfter: .seconds(30), status: 429)
-        endpoints.failed(asked, .snapshot, of: other, at: .zero, absence: .seconds(600))
+        endpoints.recordFailure(asked, .snapshot, of: other, at: .zero, absence: .seconds(600))
         #expect(endpoints.isResting(.snapshot, of: other, at: .seconds(29)))
         #expect(!endpoints.isResting(.snapshot, of: other, at: .seconds(30)))
     }
@@ -47,7 +47,7 @@ struct RestingEndpointsTests {
         let endpoints = RestingEndpoints(capacity: 10)
         let keys = (0..<100).map { ProviderKey(appID: Int32($0), app: "a", url: "http://p") }
         for (index, key) in keys.enumerated() {
-            endpoints.failed(absent(404), .snapshot, of: key, at: .seconds(index), absence: .seconds(600))
+            endpoints.recordFailure(absent(404), .snapshot, of: key, at: .seconds(index), absence: .seconds(600))
         }
         let resting = keys.filter { endpoints.isResting(.snapshot, of: $0, at: .seconds(99)) }
         #expect(resting == Array(keys.suffix(10)))

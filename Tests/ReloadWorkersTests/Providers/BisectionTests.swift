@@ -15,10 +15,10 @@ struct BisectionTests {
         var answered: Set<Int> = []
         while let range = bisection.next() {
             if poison.isDisjoint(with: range) {
-                bisection.succeeded(range)
+                bisection.recordSuccess(range)
                 answered.formUnion(range)
             } else {
-                bisection.failed(range, Self.blamed, isSplit: true)
+                bisection.recordFailure(range, Self.blamed, isSplit: true)
             }
         }
         return (bisection, answered)
@@ -55,9 +55,9 @@ struct BisectionTests {
                 most = max(most, spent + range.count)
                 if range.contains(place) {
                     spent += range.count
-                    bisection.failed(range, Self.blamed, isSplit: true)
+                    bisection.recordFailure(range, Self.blamed, isSplit: true)
                 } else {
-                    bisection.succeeded(range)
+                    bisection.recordSuccess(range)
                 }
             }
             #expect(most <= ProtectionRules().retryFloor)
@@ -67,13 +67,13 @@ struct BisectionTests {
     @Test func aHalfWhoseSiblingSucceedsIsRequestedInParts() {
         var bisection = Bisection(count: 8, failure: Self.blamed, cause: .content, maximumRequests: 28)
         #expect(bisection.next() == 0..<4)
-        bisection.succeeded(0..<4)
+        bisection.recordSuccess(0..<4)
         #expect(bisection.next() == 4..<6)
-        bisection.succeeded(4..<6)
+        bisection.recordSuccess(4..<6)
         #expect(bisection.next() == 6..<7)
-        bisection.succeeded(6..<7)
+        bisection.recordSuccess(6..<7)
         #expect(bisection.next() == 7..<8, "a single item is requested, which may succeed now")
-        bisection.succeeded(7..<8)
+        bisection.recordSuccess(7..<8)
         #expect(bisection.next() == nil && bisection.failures.isEmpty)
     }
 
@@ -81,7 +81,7 @@ struct BisectionTests {
         var bisection = Bisection(
             count: 8, failure: ProviderFailure(.tooLarge, "long"), cause: .content, maximumRequests: 28)
         #expect(bisection.next() == 0..<4)
-        bisection.succeeded(0..<4)
+        bisection.recordSuccess(0..<4)
         #expect(bisection.next() == 4..<8)
     }
 
@@ -116,7 +116,7 @@ struct BisectionTests {
     @Test func aFailureNotCausedByContentEndsTheSearch() {
         var bisection = Bisection(count: 8, failure: Self.blamed, cause: .content, maximumRequests: 28)
         #expect(bisection.next() == 0..<4)
-        bisection.failed(0..<4, ProviderFailure(.timeout, "late"), isSplit: false)
+        bisection.recordFailure(0..<4, ProviderFailure(.timeout, "late"), isSplit: false)
         #expect(bisection.next() == nil)
         #expect(bisection.failures.map(\.failure.reason) == [.timeout, .status])
         #expect(bisection.failures.map(\.range) == [0..<4, 4..<8])
@@ -138,10 +138,10 @@ struct BisectionTests {
         var answered: Set<Int> = []
         while let range = bisection.next() {
             if range.count <= limit {
-                bisection.succeeded(range)
+                bisection.recordSuccess(range)
                 answered.formUnion(range)
             } else {
-                bisection.failed(range, Self.tooLarge, isSplit: true)
+                bisection.recordFailure(range, Self.tooLarge, isSplit: true)
             }
         }
         #expect(answered.count == count && bisection.failures.isEmpty)
@@ -150,7 +150,7 @@ struct BisectionTests {
 
     @Test func aProviderThatTakesNothingIsNotAskedForEver() {
         var bisection = Bisection(count: 100, failure: Self.tooLarge, cause: .size, maximumRequests: 28)
-        while let range = bisection.next() { bisection.failed(range, Self.tooLarge, isSplit: true) }
+        while let range = bisection.next() { bisection.recordFailure(range, Self.tooLarge, isSplit: true) }
         #expect(bisection.requests == 28)
         #expect(bisection.failures.flatMap(\.range).sorted() == Array(0..<100))
         #expect(!bisection.failures.contains { $0.isPoison })

@@ -9,7 +9,7 @@ struct ConcurrencyLimitTests {
         var limit = ConcurrencyLimit(initial: 2, ceiling: 5)
         var sizes: [Int] = []
         for _ in 0..<20 {
-            limit.succeeded(wasUsed: true)
+            limit.recordSuccess(wasUsed: true)
             sizes.append(limit.value)
         }
         #expect(sizes == [2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5])
@@ -17,7 +17,7 @@ struct ConcurrencyLimitTests {
 
     @Test func aLimitThatIsNotUsedDoesNotGrow() {
         var limit = ConcurrencyLimit(initial: 2, ceiling: 5)
-        for _ in 0..<100 { limit.succeeded(wasUsed: false) }
+        for _ in 0..<100 { limit.recordSuccess(wasUsed: false) }
         #expect(limit.value == 2)
     }
 
@@ -25,32 +25,32 @@ struct ConcurrencyLimitTests {
         var limit = ConcurrencyLimit(initial: 16, ceiling: 16)
         // Sixteen concurrent requests.
         for request in 0..<16 {
-            let cut = limit.overloaded(startedAt: .seconds(1), at: .seconds(2) + .milliseconds(request))
+            let cut = limit.recordOverload(startedAt: .seconds(1), at: .seconds(2) + .milliseconds(request))
             #expect(cut == (request == 0))
         }
         #expect(limit.value == 8)
-        let cutAgain = limit.overloaded(startedAt: .seconds(3), at: .seconds(4))
+        let cutAgain = limit.recordOverload(startedAt: .seconds(3), at: .seconds(4))
         #expect(cutAgain)
         #expect(limit.value == 4)
     }
 
     @Test func itNeverFallsBelowOne() {
         var limit = ConcurrencyLimit(initial: 3, ceiling: 8)
-        for round in 1...10 { _ = limit.overloaded(startedAt: .seconds(round * 2), at: .seconds(round * 2 + 1)) }
+        for round in 1...10 { _ = limit.recordOverload(startedAt: .seconds(round * 2), at: .seconds(round * 2 + 1)) }
         #expect(limit.value == 1)
-        let shrank = limit.overloaded(startedAt: .seconds(50), at: .seconds(51))
+        let shrank = limit.recordOverload(startedAt: .seconds(50), at: .seconds(51))
         #expect(!shrank, "nothing left to report")
-        limit.succeeded(wasUsed: true)
+        limit.recordSuccess(wasUsed: true)
         #expect(limit.value == 2)
     }
 
     @Test func aFailureBeginsTheRoundAnew() {
         var limit = ConcurrencyLimit(initial: 2, ceiling: 8)
-        limit.succeeded(wasUsed: true)
-        _ = limit.overloaded(startedAt: .seconds(1), at: .seconds(2))
+        limit.recordSuccess(wasUsed: true)
+        _ = limit.recordOverload(startedAt: .seconds(1), at: .seconds(2))
         #expect(limit.value == 1)
-        limit.succeeded(wasUsed: true)
-        limit.succeeded(wasUsed: true)
+        limit.recordSuccess(wasUsed: true)
+        limit.recordSuccess(wasUsed: true)
         #expect(limit.value == 2, "one success raised it, the next is the first of two")
     }
 

@@ -84,7 +84,7 @@ struct ProviderHealthTests {
         var health = ProviderHealth(Self.rules, at: .zero)
         for second in 1...3 {
             let ticket = try begin(&health, at: .seconds(second))
-            _ = health.ended(ticket, verdict, jitter: 1, at: .seconds(second) + .milliseconds(500))
+            _ = health.end(ticket, verdict, jitter: 1, at: .seconds(second) + .milliseconds(500))
         }
         #expect(health.limit.value == limit)
         let next = health.begin(Self.provider, held: Self.held(1), lane: .push, at: .seconds(4))
@@ -99,7 +99,7 @@ struct ProviderHealthTests {
             var health = ProviderHealth(Self.rules, at: .zero)
             for _ in 0..<8 {
                 let ticket = try begin(&health, held: held, lane: lane)
-                _ = health.ended(ticket, .answered(slowly: false), jitter: 0, at: .seconds(1))
+                _ = health.end(ticket, .answered(slowly: false), jitter: 0, at: .seconds(1))
             }
             #expect((health.limit.value == 9) == grows)
         }
@@ -110,9 +110,9 @@ struct ProviderHealthTests {
         var changes: [ProviderHealth.Change] = []
         for _ in 0..<3 {
             let ticket = try begin(&health)
-            changes += health.ended(ticket, .blamesContent, jitter: 1, at: .zero)
+            changes += health.end(ticket, .blamesContent, jitter: 1, at: .zero)
             #expect(changes.isEmpty)
-            changes += health.failedEverywhere(ticket, jitter: 1, at: .zero)
+            changes += health.recordFailureEverywhere(ticket, jitter: 1, at: .zero)
         }
         #expect(changes == [.opened(until: .seconds(2), wasClosed: true)])
     }
@@ -121,14 +121,14 @@ struct ProviderHealthTests {
         var health = ProviderHealth(Self.rules, at: .zero)
         let first = try begin(&health)
         #expect(
-            health.ended(first, .unavailable(rest: .seconds(30)), jitter: 0, at: .zero)
+            health.end(first, .unavailable(rest: .seconds(30)), jitter: 0, at: .zero)
                 == [.opened(until: .seconds(30), wasClosed: true)])
         #expect(health.begin(Self.provider, held: Self.held(1), lane: .push, at: .seconds(29)) == nil)
         let probe = try begin(&health, at: .seconds(30))
         #expect(probe.isProbe)
         #expect(health.begin(Self.provider, held: Self.held(2), lane: .push, at: .seconds(30)) == nil)
         #expect(
-            health.ended(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.closed])
+            health.end(probe, .answered(slowly: false), jitter: 0, at: .seconds(31)) == [.closed])
         #expect(health.limit.value == 2, "one request was made and answered")
         let next = try begin(&health, at: .seconds(31))
         #expect(!next.isProbe)
@@ -137,17 +137,17 @@ struct ProviderHealthTests {
     @Test func aProbeThatIsTooLargeOrBlamesTheContent() throws {
         for (verdict, isClosed) in [(RequestVerdict.tooLarge, true), (.blamesContent, false)] {
             var health = ProviderHealth(Self.rules, at: .zero)
-            _ = health.ended(try begin(&health), .overloaded(rest: .seconds(1)), jitter: 1, at: .zero)
-            _ = health.ended(try begin(&health, at: .seconds(2)), verdict, jitter: 1, at: .seconds(2))
+            _ = health.end(try begin(&health), .overloaded(rest: .seconds(1)), jitter: 1, at: .zero)
+            _ = health.end(try begin(&health, at: .seconds(2)), verdict, jitter: 1, at: .seconds(2))
             #expect((health.breaker.state == .closed) == isClosed)
         }
     }
 
     @Test func aRequestThatWasGivenUpSaysNothing() throws {
         var health = ProviderHealth(Self.rules, at: .zero)
-        _ = health.ended(try begin(&health), .overloaded(rest: .seconds(1)), jitter: 1, at: .zero)
+        _ = health.end(try begin(&health), .overloaded(rest: .seconds(1)), jitter: 1, at: .zero)
         let probe = try begin(&health, at: .seconds(2))
-        health.givenUp(probe, at: .seconds(3))
+        health.giveUp(probe, at: .seconds(3))
         let next = try begin(&health, at: .seconds(3))
         #expect(next.isProbe)
     }

@@ -119,9 +119,10 @@ struct ProviderStormTests {
                 switch health(request.provider, request.ticket.startedAt) {
                 case .well, .slow:
                     answered[request.provider] += request.timelines
-                    protection.answered(request.ticket, timeout: Self.timeout, at: time)
-                case .hangs: protection.failed(request.ticket, ProviderFailure(.timeout, "late"), at: time)
-                case .refuses: protection.failed(request.ticket, ProviderFailure(.connection, "refused"), at: time)
+                    protection.recordAnswer(request.ticket, timeout: Self.timeout, at: time)
+                case .hangs: protection.recordFailure(request.ticket, ProviderFailure(.timeout, "late"), at: time)
+                case .refuses:
+                    protection.recordFailure(request.ticket, ProviderFailure(.connection, "refused"), at: time)
                 }
             }
             inFlight.removeAll { $0.ends <= time }
@@ -213,7 +214,7 @@ struct ProviderProtectionTests {
         guard
             case .go(let ticket) = protection.begin(key, held: HeldSlots(), lane: .push, at: time)
         else { return }
-        protection.failed(ticket, ProviderFailure(.connection, "refused"), at: time)
+        protection.recordFailure(ticket, ProviderFailure(.connection, "refused"), at: time)
     }
 
     @Test func providersAreApart() {

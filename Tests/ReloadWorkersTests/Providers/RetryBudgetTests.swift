@@ -16,20 +16,20 @@ struct RetryBudgetTests {
     @Test func failingRetriesAreAFifthOfFirstAttempts() {
         var budget = budget()
         #expect(budget.take(10, at: .zero) == 0)
-        budget.firstAttempts(100, at: .zero)
+        budget.recordFirstAttempts(100, at: .zero)
         #expect(budget.take(15, at: .zero) == 15)
         #expect(budget.take(15, at: .seconds(1)) == 5, "the budget limits the retries")
         #expect(budget.take(15, at: .seconds(1)) == 0)
-        budget.firstAttempts(50, at: .seconds(2))
+        budget.recordFirstAttempts(50, at: .seconds(2))
         #expect(budget.available(at: .seconds(2)) == 10)
     }
 
     @Test func theWindowSlides() {
         var budget = budget()
-        budget.firstAttempts(100, at: .zero)
+        budget.recordFirstAttempts(100, at: .zero)
         #expect(budget.take(20, at: .seconds(5)) == 20)
         #expect(budget.available(at: .seconds(11)) == 0, "first attempts expire before the retries")
-        budget.firstAttempts(100, at: .seconds(12))
+        budget.recordFirstAttempts(100, at: .seconds(12))
         #expect(budget.available(at: .seconds(12)) == 0)
         #expect(budget.available(at: .seconds(16)) == 20)
     }
@@ -55,7 +55,7 @@ struct RetryBudgetTests {
         #expect(budget.wait(after: 19, at: .zero) == .seconds(30))
         #expect(budget.wait(after: 1_000_000, at: .seconds(1)) == .seconds(300))
         #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(20), "earlier attempts have expired")
-        budget.firstAttempts(1_000, at: .seconds(20))
+        budget.recordFirstAttempts(1_000, at: .seconds(20))
         #expect(budget.wait(after: 10, at: .seconds(20)) == .seconds(11), "the budget has grown")
     }
 
@@ -65,7 +65,7 @@ struct RetryBudgetTests {
         var (firsts, retries) = (0, 0)
         for tick in 0..<600 {
             let time = Duration.milliseconds(tick * 100)
-            budget.firstAttempts(20, at: time)
+            budget.recordFirstAttempts(20, at: time)
             firsts += 20
             retries += budget.take(1_000, at: time)
         }
@@ -80,22 +80,22 @@ struct BatchSizeLimitsTests {
     func learning() {
         var sizes = BatchSizeLimits()
         #expect(sizes == BatchSizeLimits() && sizes.size(atMost: 100) == 100)
-        sizes.wasTooLarge(fitting: 50)
+        sizes.recordRefusal(fitting: 50)
         #expect(sizes.size(atMost: 100) == 50)
-        sizes.succeeded(20)
+        sizes.recordSuccess(of: 20)
         #expect(sizes.size(atMost: 100) == 50, "a small batch has no effect")
-        sizes.succeeded(50)
+        sizes.recordSuccess(of: 50)
         #expect(sizes.size(atMost: 100) == 51)
-        for size in 51..<10_000 { sizes.succeeded(size) }
+        for size in 51..<10_000 { sizes.recordSuccess(of: size) }
         #expect(sizes == BatchSizeLimits())
     }
 
     @Test("A size is never less than one, and never grows by a refusal")
     func bounds() {
         var sizes = BatchSizeLimits()
-        sizes.wasTooLarge(fitting: 0)
+        sizes.recordRefusal(fitting: 0)
         #expect(sizes.size(atMost: 100) == 1)
-        sizes.wasTooLarge(fitting: 40)
+        sizes.recordRefusal(fitting: 40)
         #expect(sizes.size(atMost: 100) == 1)
         #expect(sizes.size(atMost: 0) == 1)
     }

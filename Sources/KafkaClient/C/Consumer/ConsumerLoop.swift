@@ -125,7 +125,7 @@ final class ConsumerLoop: @unchecked Sendable {
             let isWanted = events.owesBatch
             if poll(isWanted ? 0 : starvation.wait(atMost: Self.pollMilliseconds)) {
                 polled += 1
-                starvation.ended()
+                starvation.reset()
                 if polled % Self.messagesPerLook == 0, isWanted,
                     batchBegun.duration(to: .now) >= configuration.maximumWait
                 {
@@ -135,7 +135,9 @@ final class ConsumerLoop: @unchecked Sendable {
                 events.flush()
             } else {
                 // Without a wake-up, the poll has ended for want of messages.
-                if !wakeup.isPending, starvation.mayAsk { starvation.asked(isHolding ? false : wakeFetcher()) }
+                if !wakeup.isPending, starvation.mayAsk {
+                    starvation.recordCheck(isBehind: isHolding ? false : wakeFetcher())
+                }
                 return
             }
         }

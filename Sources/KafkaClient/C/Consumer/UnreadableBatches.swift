@@ -11,8 +11,8 @@ struct UnreadableBatches {
     private var watched: [TopicPartition: (offset: Int64, since: ContinuousClock.Instant)] = [:]
     private var nextLook = ContinuousClock.now
 
-    /// Whether it is time to look for attempts and for silent partitions.
-    mutating func isLookDue(interval: Duration) -> Bool {
+    /// Returns whether it is time to look for attempts and for silent partitions, and appoints the next look if so.
+    mutating func takeDueLook(interval: Duration) -> Bool {
         guard nextLook <= .now else { return false }
         nextLook = .now + interval
         return true
@@ -32,7 +32,7 @@ struct UnreadableBatches {
 
     /// Returns whether a partition has been at the same position for this time although its log goes on, and counts the
     /// time anew then.
-    mutating func isSilent(_ place: TopicPartition, at offset: Int64, for limit: Duration) -> Bool {
+    mutating func detectSilence(_ place: TopicPartition, at offset: Int64, for limit: Duration) -> Bool {
         guard let seen = watched[place], seen.offset == offset else {
             watched[place] = (offset, .now)
             return false
@@ -82,7 +82,7 @@ extension ConsumerLoop {
 
     /// Tries stopped partitions again, and looks for partitions from which no message comes.
     func serveUnreadable() {
-        guard unreadable.isLookDue(interval: min(.seconds(1), configuration.unreadableRetry)) else { return }
+        guard unreadable.takeDueLook(interval: min(.seconds(1), configuration.unreadableRetry)) else { return }
         for (place, start) in unreadable.takeRetries() {
             resumeStalled([place])
             reassign([place: start])
@@ -97,7 +97,7 @@ extension ConsumerLoop {
                 unreadable.stopWatching(state.place)
                 continue
             }
-            guard unreadable.isSilent(state.place, at: next, for: configuration.silenceLimit) else { continue }
+            guard unreadable.detectSilence(state.place, at: next, for: configuration.silenceLimit) else { continue }
             // Up to here may be an open transaction; and without an answer nothing is known.
             guard let readable = queryBounds(of: state.place), readable.contains(next) else { return }
             stopAtUnreadableBatch(
@@ -137,8 +137,10 @@ struct Starvation {
     /// Whether a check is due while no message comes.
     var mayAsk: Bool { next.map { $0 <= .now } ?? true }
 
+    /// Notes a check, and appoints the next one.
+    ///
     /// - Parameter isBehind: whether the log has more.
-    mutating func asked(_ isBehind: Bool) {
+    mutating func recordCheck(isBehind: Bool) {
         isIdle = !isBehind
         guard isBehind else {
             next = nil
@@ -148,8 +150,8 @@ struct Starvation {
         next = .now + Self.pauses.bound(attempt: checks)
     }
 
-    /// Notes that a message has come.
-    mutating func ended() {
+    /// Starts anew, since a message has come.
+    mutating func reset() {
         guard isIdle || next != nil else { return }
         self = Starvation()
     }
