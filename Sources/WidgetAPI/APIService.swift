@@ -81,9 +81,9 @@ package final class APIService: Service {
         }
         router.addHealth(readiness, liveness)
         if let keys = resources.keys {
-            let gate = gate(keys)
-            table.add(to: router, behind: gate)
-            if let console, console.port == nil { Console(console, routes: routes, gate: gate).add(to: router) }
+            let check = accessCheck(keys)
+            table.add(to: router, behind: check)
+            if let console, console.port == nil { Console(console, routes: routes, check: check).add(to: router) }
         }
         return router
     }
@@ -91,11 +91,11 @@ package final class APIService: Service {
     /// The router of the console's own port; nil without keys.
     func consoleRouter() -> Router<APIContext>? {
         guard let console, let keys = resources.keys else { return nil }
-        let (gate, routes) = (gate(keys), routes)
+        let (check, routes) = (accessCheck(keys), routes)
         let table = routes.table.filter { Console.routesOfForms.contains($0.id) }
         let router = makeRouter { table.methods(at: $0) }
-        table.add(to: router, behind: gate)
-        Console(console, routes: routes, gate: gate).add(to: router)
+        table.add(to: router, behind: check)
+        Console(console, routes: routes, check: check).add(to: router)
         return router
     }
 
@@ -106,12 +106,12 @@ package final class APIService: Service {
         return router
     }
 
-    private func gate(_ keys: TokenKeyStore) -> APIGate {
+    private func accessCheck(_ keys: TokenKeyStore) -> AccessCheck {
         // The audit log is written at every level.
         var audit = logger
         if audit.logLevel > .notice { audit.logLevel = .notice }
         let limit = configuration.failuresPerMinute
-        return APIGate(
+        return AccessCheck(
             verifier: TokenVerifier(keys: keys, rules: configuration.rules), quotas: quotas,
             failures: limit > 0 ? RateLimiter(rate: Double(limit) / 60, burst: limit) : nil,
             receiveTime: configuration.times.receive, logger: audit)

@@ -24,7 +24,7 @@ struct Console: Sendable {
 
     let configuration: ConsoleConfiguration
     let routes: Routes
-    let gate: APIGate
+    let check: AccessCheck
     /// Operations of the API and of the console, by their ids.
     let operations: [String: Operation]
     let simulations = ConsoleSimulation()
@@ -35,12 +35,12 @@ struct Console: Sendable {
     private let now: @Sendable () -> Timestamp
 
     init(
-        _ configuration: ConsoleConfiguration, routes: Routes, gate: APIGate,
+        _ configuration: ConsoleConfiguration, routes: Routes, check: AccessCheck,
         now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
         self.configuration = configuration
         self.routes = routes
-        self.gate = gate
+        self.check = check
         self.now = now
         let all = routes.table.map(\.operation) + Self.operations
         operations = Dictionary(all.map { ($0.id, $0) }) { $1 }
@@ -80,7 +80,7 @@ struct Console: Sendable {
         _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
     ) async -> Response {
         guard let session = session(request.headers.consoleCookie()), let token = session.token,
-            let principal = try? await gate.verifier.principal(token: Array(token.utf8))
+            let principal = try? await check.verifier.principal(token: Array(token.utf8))
         else {
             let isPage = request.method == .get || request.method == .head
             let next = isPage && request.uri.path != Self.base ? "?next=\(Text.percentEncoded(request.uri.path))" : ""
@@ -88,7 +88,7 @@ struct Console: Sendable {
                 to: "\(Self.base)/sign-in\(next)",
                 request.headers.consoleCookie().map { _ in request.headers.settingConsoleCookie(nil) })
         }
-        let caller = Caller(principal: principal, token: Array(token.utf8), gate: gate)
+        let caller = Caller(principal: principal, token: Array(token.utf8), check: check)
         let call = APICall(request: request, context: context, caller: caller)
         var visit = ConsoleVisit(console: self, session: session, call: call)
         do {
@@ -120,7 +120,7 @@ struct Console: Sendable {
         let type = request.headers[.contentType]?.prefix { $0 != ";" }.lowercased()
         guard type == "application/x-www-form-urlencoded" else { throw Problem.unsupportedMediaType }
         let bytes = try await APICall.collect(
-            request, context, upTo: Self.maximumFormBytes, within: gate.receiveTime)
+            request, context, upTo: Self.maximumFormBytes, within: check.receiveTime)
         // Names are compared with each other, so that their number must be small.
         guard bytes.readableBytesView.count(where: { $0 == UInt8(ascii: "&") }) < Self.maximumFields else {
             throw Problem.badRequest("the form has more than \(Self.maximumFields) fields")
@@ -177,7 +177,7 @@ struct Console: Sendable {
     private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
         let peer = context.peer ?? []
         func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
-            gate.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
+            check.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
             return signInPage(request, refusal: reason, status)
         }
         if let wait = failures.state(peer).wait {
@@ -201,7 +201,7 @@ struct Console: Sendable {
         }
         let principal: Principal
         do throws(TokenRefusal) {
-            principal = try await gate.verifier.principal(token: Array(token.utf8))
+            principal = try await check.verifier.principal(token: Array(token.utf8))
         } catch {
             return fail("Refused: \(error.rawValue).")
         }
@@ -212,7 +212,7 @@ struct Console: Sendable {
         }
         let end = min(now() + configuration.sessionTime, principal.expiresAt)
         let session = ConsoleSession(token: token, expiresAt: end)
-        gate.audit(principal, "consoleSignIn", path: request.uri.path, .seeOther, context)
+        check.audit(principal, "consoleSignIn", path: request.uri.path, .seeOther, context)
         let cookie = session.sealed(configuration.key).map {
             request.headers.settingConsoleCookie($0, for: end - now())
         }

@@ -36,7 +36,7 @@ struct ConsoleVisit: Sendable {
     ) async throws(Problem) -> Value {
         guard let operation = console.operations[id] else { throw .internal }
         let run = { try await body(console.routes, call.caller) }
-        return try await console.gate.run(
+        return try await console.check.run(
             operation, for: call.caller, path: path, call.context, outcome: { _ in outcome }, run)
     }
 
@@ -53,7 +53,7 @@ struct ConsoleVisit: Sendable {
     }
 
     func audit(_ what: String, _ outcome: HTTPResponse.Status) {
-        console.gate.audit(call.caller.principal, what, path: path, outcome, call.context)
+        console.check.audit(call.caller.principal, what, path: path, outcome, call.context)
     }
 
     // MARK: Pages

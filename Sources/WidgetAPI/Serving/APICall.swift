@@ -13,10 +13,10 @@ struct Caller: Sendable {
     let principal: Principal
     /// The bearer's token, which is verified again during long requests.
     let token: [UInt8]
-    let gate: APIGate
+    let check: AccessCheck
 
     var app: String { principal.app }
-    var quotas: Quotas { gate.quotas }
+    var quotas: Quotas { check.quotas }
 
     /// The user that the bearer is limited to; nil for the whole app.
     var user: String? { principal.user }
@@ -27,7 +27,7 @@ struct Caller: Sendable {
     /// Checks that the token has not expired and that its key is still current. Long requests call it repeatedly.
     func checkToken() async throws(Problem) {
         do throws(TokenRefusal) {
-            _ = try await gate.verifier.principal(token: token)
+            _ = try await check.verifier.principal(token: token)
         } catch {
             throw .unauthorized(error)
         }
@@ -188,7 +188,7 @@ struct APICall: Sendable {
             throw Problem.unsupportedEncoding
         }
         let buffer = try await Self.collect(
-            request, context, upTo: Self.maximumBodyBytes, within: caller.gate.receiveTime)
+            request, context, upTo: Self.maximumBodyBytes, within: caller.check.receiveTime)
         guard buffer.readableBytes > 0 else { throw Problem.badRequest("expected a body of application/json") }
         return Array(buffer.readableBytesView)
     }

@@ -75,15 +75,15 @@ struct APIRoute: Sendable {
 }
 
 extension [APIRoute] {
-    func add(to router: Router<APIContext>, behind gate: APIGate) {
+    func add(to router: Router<APIContext>, behind check: AccessCheck) {
         for route in self {
             let path = RouterPath(route.template)
             guard route.method != .get else {
-                router.onGet(path) { request, context in await gate.respond(route, request, context) }
+                router.onGet(path) { request, context in await check.respond(route, request, context) }
                 continue
             }
             router.on(path, method: route.method) { request, context in
-                await gate.respond(route, request, context)
+                await check.respond(route, request, context)
             }
         }
     }

@@ -9,7 +9,7 @@ import WidgetModel
 
 /// Authentication, rate limits and authorisation in front of every operation. Attempted changes are written to the
 /// audit log.
-struct APIGate: Sendable {
+struct AccessCheck: Sendable {
     let verifier: TokenVerifier
     let quotas: Quotas
     /// Limit on refused tokens by address; nil for none.
@@ -78,12 +78,12 @@ struct APIGate: Sendable {
         do {
             let token = try TokenVerifier.token(in: header)
             if let known = try verifier.known(token: token) {
-                return Caller(principal: known, token: token, gate: self)
+                return Caller(principal: known, token: token, check: self)
             }
             if let failures, let peer = context.peer, let wait = failures.state(peer).wait {
                 throw Problem.tooManyFailures(wait)
             }
-            return Caller(principal: try await verifier.principal(token: token), token: token, gate: self)
+            return Caller(principal: try await verifier.principal(token: token), token: token, check: self)
         } catch let problem as Problem {
             throw problem
         } catch {
