@@ -130,7 +130,8 @@ extension JSONReader {
 }
 
 extension String {
-    /// Whether the text, which is canonical JSON, has a string or key with U+0000. PostgreSQL's `jsonb` cannot store it.
+    /// Whether the text, which is canonical JSON, has a string or key with U+0000. PostgreSQL's `jsonb` cannot store
+    /// it.
     package var hasEscapedNull: Bool {
         var text = self
         return text.withUTF8 { bytes in

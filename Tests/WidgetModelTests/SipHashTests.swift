@@ -7,8 +7,8 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct SipHashTests {
-    /// The first vectors of the reference implementation (`vectors_sip128`): the bytes 0, 1, 2 … with the key 0, 1 … 15;
-    /// the last ones computed independently of this code.
+    /// The first vectors of the reference implementation (`vectors_sip128`): the bytes 0, 1, 2 … with the key 0, 1 …
+    /// 15; the last ones computed independently of this code.
     @Test(
         "Hashes are those of the reference implementation",
         arguments: [

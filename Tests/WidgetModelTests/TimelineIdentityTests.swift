@@ -33,8 +33,8 @@ struct TimelineIdentityTests {
     ]
 
     @Test func idIsStable() throws {
-        // Computed independently of this code. IDs are stored in databases: a change of the form requires another version
-        // and a migration.
+        // Computed independently of this code. IDs are stored in databases: a change of the form requires another
+        // version and a migration.
         #expect(try Parts().identity().id.description == "70bc63ee-0e94-02e7-02f9-bb29612c2585")
         #expect(try Parts().identity(.shared, []).id.description == "f92ae7b1-ce4a-dfb4-a610-a9d39ffd1540")
     }

@@ -48,9 +48,9 @@ package struct TimelineIdentity: Hashable, Sendable {
 
     /// Hash of a version, the family's number, and the other components.
     ///
-    /// An absent component is a byte 0. Any other is its number of UTF-8 bytes and 1, seven bits a byte from the lowest,
-    /// with the high bit for more (LEB128), and its UTF-8. The form is short, since the hash takes as long as it. It must
-    /// never change under the same version, since ids are stored.
+    /// An absent component is a byte 0. Any other is its number of UTF-8 bytes and 1, seven bits a byte from the
+    /// lowest, with the high bit for more (LEB128), and its UTF-8. The form is short, since the hash takes as long as
+    /// it. It must never change under the same version, since ids are stored.
     package var id: TimelineID {
         var form: [UInt8] = []
         form.reserveCapacity(160 + configuration.canonical.utf8.count)
