@@ -162,15 +162,15 @@ let package = Package(
         .target(
             name: "ProviderTools",
             dependencies: [
-                "FreshetService", "SampleProvider", "KafkaClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient", "WidgetSimulator", "Charts",
+                "FreshetService", "SampleProvider", "KafkaClient", "JSON", "Waiting", "WidgetModel", "WidgetEvents",
+                "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient", "WidgetSimulator", "Charts",
                 argumentParser, logging, lifecycle, hummingbird, nio,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "freshet",
             dependencies: [
-                "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON", "Waiting",
+                "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI",
                 "WidgetDelivery", "FreshetClient", "Randomness", "Charts", argumentParser, logging, lifecycle,
                 httpClient, nio,
