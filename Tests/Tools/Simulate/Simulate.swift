@@ -32,7 +32,7 @@ enum Simulate {
             print("mutations: \(Mutation.allCases.map(\.rawValue).joined(separator: " "))")
             exit(2)
         }
-        if options.isForMutations { return checkMutations(from: options.seed, atMost: options.count ?? 2_000_000) }
+        if options.isForMutations { return checkMutations(from: options.seed, atMost: options.count ?? 2_600_000) }
         let clock = ContinuousClock()
         let began = clock.now
         let end = began + .seconds(options.seconds)
