@@ -163,8 +163,8 @@ let package = Package(
             name: "ProviderTools",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "JSON", "Waiting", "WidgetModel", "WidgetEvents",
-                "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient", "WidgetSimulator", "Charts",
-                argumentParser, logging, lifecycle, hummingbird, nio,
+                "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI", "FreshetClient", "WidgetSimulator",
+                "Charts", argumentParser, logging, lifecycle, hummingbird, nio,
             ],
             swiftSettings: strict),
         .executableTarget(

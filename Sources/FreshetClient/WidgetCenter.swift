@@ -134,8 +134,8 @@ public final class WidgetCenter: Service {
         return published
     }
 
-    /// Whether the limit has room for all events of a call. A call with more events than the limit is admitted when no
-    /// other events are under way.
+    /// Whether a call may publish its events now: all of them fit under the limit, or no other events are under way. So
+    /// a call with more events than the limit is admitted alone.
     static func hasRoom(for count: Int, besides underWay: Int, limit: Int) -> Bool {
         underWay == 0 || underWay <= limit - count
     }

@@ -595,7 +595,7 @@ extension Stack<UInt8> {
 }
 
 extension Stack<KeySlot> {
-    /// Whether one of the keys from an index on begins with these bytes.
+    /// Whether a key at the index or behind it begins with these bytes.
     @inline(__always)
     func contains(_ prefix: UInt64, from index: Int) -> Bool {
         guard var slot = unsafe start else { return false }

@@ -42,7 +42,8 @@ struct KeySlot: BitwiseCopyable {
     /// The member's place in the canonical form, if one is written. The end is set when the object ends.
     var written: (start: Int, end: Int)
 
-    /// Whether a key with the first of two prefixes is certain to precede one with the second.
+    /// Whether the prefixes of two keys decide that the left key comes first. If not, the whole keys must be
+    /// compared.
     @inline(__always)
     static func isInOrder(_ left: UInt64, _ right: UInt64) -> Bool {
         // The first byte is lowest, so byte-swapped words compare like the bytes. The shorter key is padded with zeros.
