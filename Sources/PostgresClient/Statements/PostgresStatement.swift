@@ -136,13 +136,15 @@ package struct InputColumns<Element: Sendable>: Sendable {
         return "unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY AS \(alias) (\(names), ord)"
     }
 
-    /// Set-returning expression like ``rows(_:first:)`` of one column only. With ``element(_:at:first:)`` for the
-    /// others, PostgreSQL copies no row from node to node.
-    package func rows(_ alias: String, only name: String, first: Int = 1) -> String {
-        "unnest(\(array(of: name, first: first))) WITH ORDINALITY AS \(alias) (\(name), ord)"
+    /// Set-returning expression like ``rows(_:first:)`` of some columns only. With ``element(_:at:first:)`` for the
+    /// others, PostgreSQL does not copy them from node to node.
+    package func rows(_ alias: String, only names: [String], first: Int = 1) -> String {
+        let arrays = names.map { array(of: $0, first: first) }.joined(separator: ", ")
+        return "unnest(\(arrays)) WITH ORDINALITY AS \(alias) (\(names.joined(separator: ", ")), ord)"
     }
 
-    /// A column's value of the row whose place `ord` is an expression.
+    /// A column's value of the row whose place `ord` is an expression. To find an element of variable length,
+    /// PostgreSQL passes through those before it, so this is for columns of fixed length, or for few rows.
     package func element(_ name: String, at ord: String, first: Int = 1) -> String {
         "(\(array(of: name, first: first)))[\(ord)]"
     }

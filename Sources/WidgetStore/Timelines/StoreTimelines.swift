@@ -89,20 +89,24 @@ private let storeTimelinesSQL = """
     SELECT \(WrittenTimeline.columns) FROM stored
     """
 
+/// Columns that the rows `i` have themselves: the key, and those of variable length.
+private let copiedColumns = ["id", "content", "budget"]
+
 /// A column of the input at the place of the row `i`.
-private func storedElement(_ column: String) -> String { storeTimelinesInput.element(column, at: "i.ord") }
+private func storedElement(_ column: String) -> String {
+    copiedColumns.contains(column) ? "i.\(column)" : storeTimelinesInput.element(column, at: "i.ord")
+}
 
 /// ``storeTimelinesSQL`` for content that replaces other content, of apps without devices, in two thirds of its time:
-/// the input's columns, the content among them, are not copied from node to node. Each element is looked for in its
-/// array, so it takes longer from some thousand rows on.
+/// most of the input's columns are not copied from node to node.
 private let replaceContentSQL = """
     WITH held AS MATERIALIZED (
         SELECT w.id, w.lease FROM work w
         WHERE w.id = ANY (\(storeTimelinesInput.array(of: "list"))) AND w.lease = ANY (\(storeTimelinesInput.array(of: "lease")))
         ORDER BY w.id FOR SHARE OF w
     ), ordered AS MATERIALIZED (
-        SELECT i.id, i.ord, \(RowFormula.kindColumns)
-        FROM \(storeTimelinesInput.rows("i", only: "id"))
+        SELECT i.*, \(RowFormula.kindColumns)
+        FROM \(storeTimelinesInput.rows("i", only: copiedColumns))
         JOIN held h ON h.id = \(storedElement("list")) AND h.lease = \(storedElement("lease"))
         JOIN kind k ON k.id = \(storedElement("kind_id"))
         WHERE NOT EXISTS (SELECT FROM app a WHERE a.id = k.app_id AND a.delivers)
