@@ -99,6 +99,7 @@ struct DiversionTests {
     func endWaitsForBatch() async throws {
         try await withStore { store in
             let app = try #require(try await store.directory().apps[good])
+            let apps = AppliedApps(all: [app.id], diverted: [app.id])
             _ = try await store.pool.query(
                 .countFailures([.init(appID: app.id, topic: "t", letters: 9, events: 9)], limits: .few()))
             func end() async throws -> Int {
@@ -108,7 +109,7 @@ struct DiversionTests {
                 }
             }
             let ending = try await store.pool.withTransaction { connection in
-                _ = try await connection.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
+                _ = try await connection.query(.advancePositions([], applying: apps))
                 let ending = Task { try await end() }
                 try await store.waitUntilBlocked()
                 let letter = DeadLetter(
@@ -122,7 +123,7 @@ struct DiversionTests {
             #expect(try await end() == 1)
             // A process with a stale state is corrected.
             await #expect {
-                _ = try await store.pool.query(.requireFlow(topics: ["t"], apps: [app.id], diverted: [app.id]))
+                _ = try await store.pool.query(.advancePositions([], applying: apps))
             } throws: { error in
                 (error as? PostgresError)?.findsOtherDiversions == true
             }

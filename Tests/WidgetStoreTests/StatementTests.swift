@@ -26,7 +26,6 @@ struct StatementTests {
         Statements.databaseTime(), Statements.insertDeadLetter(letter),
         Statements.deadLettersToForward(limit: 1, lease: .zero), Statements.releaseDeadLetters([]),
         Statements.deadLettersForwarded([]), Statements.deadLettersRefused([], limit: 1),
-        Statements.requireFlow(topics: [] as [String], apps: [] as [Int32], diverted: [] as [Int32]),
         Statements.countFailures([], limits: DeadLetterLimits()), Statements.waitingLetters(),
         Statements.beginDiversion(appID: 1, letters: 1), Statements.listDiversions(countLimit: 1),
         Statements.lockDiversion(app: "a"), Statements.endDiversion(app: "a"), Statements.forgetFailures(app: "a"),

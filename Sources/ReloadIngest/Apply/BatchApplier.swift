@@ -60,11 +60,8 @@ struct BatchApplier: Sendable {
         deadLetter: @Sendable (RejectedEvent) -> DeadLetter
     ) async throws -> Outcome {
         var first = PostgresPipeline()
-        _ = first.append(.advancePositions(advances))
-        _ = first.append(
-            .requireFlow(
-                topics: Set(advances.map(\.topic)).sorted(), apps: fold.events.keys,
-                diverted: fold.divertedAppsOfBatch))
+        let apps = AppliedApps(all: Array(fold.events.keys), diverted: fold.divertedAppsOfBatch)
+        _ = first.append(.advancePositions(advances, applying: apps))
         appendTraces(of: fold, to: &first)
         if fold.isPlain {
             do {

@@ -122,27 +122,6 @@ private let forgetFailuresSQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Fails the transaction of a batch with `FR003` while one of its topics is halted, and with `FR002` if the
-    /// process's list of its diverted apps is out of date. Holds these diversions until the transaction ends. The SQL
-    /// function is called only if there is something to check or lock.
-    ///
-    /// - Parameters:
-    ///   - topics: the topics of the batch.
-    ///   - apps: the apps of the batch.
-    ///   - diverted: the apps whose events the batch diverts.
-    package static func requireFlow(
-        topics: some Sequence<String>, apps: some Sequence<Int32>, diverted: some Sequence<Int32>
-    ) -> PostgresQuery<Void> {
-        PostgresQuery(
-            """
-            SELECT require_flow($1::text[], $2::int4[], $3::int4[])
-            WHERE $3::int4[] <> '{}'
-               OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY ($1::text[]))
-               OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY ($2::int4[]))
-            """, PostgresArray(Array(topics)), PostgresArray(Array(apps)), PostgresArray(diverted.sorted())
-        )
-    }
-
     /// Counts failed events of the current window, and begins the diversion of every app that is over its limit.
     package static func countFailures(_ counts: [FailureCount], limits: DeadLetterLimits) -> PostgresQuery<
         FailureCount

@@ -90,21 +90,42 @@ private let advancePositionsInput = InputColumns<PositionAdvance>([
     .init("last_hash") { $0.lastHash },
 ])
 
+/// Apps whose events a transaction applies.
+package struct AppliedApps: Hashable, Sendable {
+    /// The apps of the batch.
+    package let all: [Int32]
+    /// Those whose events the batch diverts.
+    package let diverted: [Int32]
+
+    package init(all: [Int32], diverted: [Int32]) {
+        (self.all, self.diverted) = (all, diverted.sorted())
+    }
+}
+
 private func advance(_ column: String) -> String { advancePositionsInput.element(column, at: "i.ord") }
 
-/// Locks the positions in key order: a nested loop takes that of the input, a merge join that of the index.
+private let movedTopics = advancePositionsInput.array(of: "topic")
+private let appliedApps = "$\(advancePositionsInput.count + 1)::int4[]"
+private let divertedApps = "$\(advancePositionsInput.count + 2)::int4[]"
+
+/// Locks the positions in key order (a nested loop takes that of the input, a merge join that of the index), then the
+/// diversions. `require_flow` is called only if there is something to check or lock.
 private let advancePositionsSQL = """
     WITH moved AS (
         UPDATE consumer_position p
         SET next_offset = \(advance("next")), last_offset = \(advance("last_offset")),
             last_hash = \(advance("last_hash")), updated_at = now()
-        FROM \(advancePositionsInput.rows("i", only: "topic"))
+        FROM \(advancePositionsInput.rows("i", only: ["topic"]))
         WHERE p.topic = i.topic AND p.partition = \(advance("partition")) AND p.epoch = \(advance("epoch"))
             AND p.next_offset IS NOT DISTINCT FROM \(advance("expected"))
         RETURNING 1
     )
-    SELECT require_positions(
-        (SELECT count(*) FROM moved), cardinality(\(advancePositionsInput.array(of: "topic"))))
+    SELECT CASE WHEN \(appliedApps) IS NOT NULL AND (
+            \(divertedApps) <> '{}'
+            OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY (\(movedTopics)))
+            OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY (\(appliedApps))))
+        THEN require_flow(\(movedTopics), \(appliedApps), \(divertedApps)) END
+    FROM (SELECT require_positions((SELECT count(*) FROM moved), cardinality(\(movedTopics))) OFFSET 0) p
     """
 
 extension PostgresError {
@@ -132,10 +153,20 @@ extension PostgresStatement where Self == Statements {
 
     /// Moves the positions of a batch, compare-and-set on epoch and expected offset; fails the transaction with
     /// SQLSTATE `FR001` when any of them is no longer this process's.
-    package static func advancePositions(_ advances: [PositionAdvance]) -> PostgresQuery<Void> {
+    ///
+    /// A batch that applies events fails with `FR003` while one of its topics is halted, and with `FR002` if the
+    /// process's list of its diverted apps is out of date. These diversions are held until the transaction ends.
+    ///
+    /// - Parameter apps: the apps of the applied events; nil if positions move without any.
+    package static func advancePositions(_ advances: [PositionAdvance], applying apps: AppliedApps? = nil)
+        -> PostgresQuery<Void>
+    {
         // All transactions lock positions in key order.
         let sorted = advances.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
-        return PostgresQuery(advancePositionsSQL, binding: advancePositionsInput.parameters(sorted))
+        return PostgresQuery(
+            advancePositionsSQL,
+            binding: advancePositionsInput.parameters(
+                sorted, (apps?.all).map { PostgresArray($0) }, (apps?.diverted).map { PostgresArray($0) }))
     }
 
     /// The stored positions, all of them.
