@@ -84,7 +84,7 @@ struct HandOverTests {
                 #expect(claim.count == 1 && timeline.id == ids[0])
                 #expect(timeline.state.requested == 2 && timeline.state.rendered == 1)
                 #expect(timeline.reason == .push && list.lane == .push && !list.wasLeasedBefore)
-                #expect(claim.token > timeline.revision && claim.token > list.lease)
+                #expect(claim.token > timeline.revision && claim.token == list.lease)
                 let leased = "SELECT count(*) FROM work WHERE lease = \(list.lease) AND leases = 1 AND ready_at > now()"
                 #expect(try await ingest.store.integer(leased) == 1)
                 #expect(signals.withLock { $0 } == 0, "nothing is left to claim")

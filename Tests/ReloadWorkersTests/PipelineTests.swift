@@ -219,8 +219,7 @@ struct PipelineTests {
                     ]
                     let rows = try await worker.store.pool.query(
                         .markTimelines(input, limit: 1_000, handOver: grant))
-                    let token = try #require(try await worker.store.pool.query(.nextToken()).first)
-                    service.handOver.accept(grant, Claim(rows.compactMap { $0.timeline?.claimed }, token: token))
+                    service.handOver.accept(grant, Claim(rows.compactMap { $0.timeline?.claimed }))
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
                     #expect(service.metrics.claims.total() == claims + 1)

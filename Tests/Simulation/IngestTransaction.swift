@@ -54,7 +54,7 @@ struct IngestTransaction {
             database.beginStatement(&transaction)
             if statement == .mark {
                 shownToMark = transaction.snapshot.widgets
-                if hasRoom { token = database.nextToken() }
+                if hasRoom, database.isOn(.tokenBeforeLocks) { token = database.nextToken() }
             }
             isBegun = true
             return .going
@@ -207,6 +207,7 @@ struct IngestTransaction {
         for (id, _) in marks.entries where transaction.snapshot.timelines[id] != nil {
             if !database.lock(.timeline(id), .noKeyUpdate, transaction) { return .blocked }
         }
+        if hasRoom, token == nil { token = database.nextToken() }
         let newest = database.newest(transaction)
         var listed: [(id: Int, row: TimelineRow)] = []
         var written: [(id: Int, row: TimelineRow)] = []
@@ -247,7 +248,7 @@ struct IngestTransaction {
             handed = Job(
                 lease: lease.token, leaseEnds: lease.end,
                 lists: lists.compactMap { id in tables.work[id].map { HeldList(id: id, row: $0, wasLeased: false) } },
-                reading: transaction.snapshot.kinds, rows: written, token: nil)
+                reading: transaction.snapshot.kinds, rows: written, isHandedOver: true)
         }
         return .done
     }

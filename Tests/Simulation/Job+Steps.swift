@@ -11,8 +11,9 @@ extension Job {
             runStatement(context, &database)
             return false
         }
-        if needsToken {
-            takeToken(context, &database)
+        if isUnregistered {
+            isUnregistered = false
+            database.register(context.worker, at: context.now)
             return false
         }
         let isQuiet = !rows.contains { if case .sent = $0.stage { true } else { false } }
@@ -30,14 +31,6 @@ extension Job {
         case .sent: true
         default: !isGivingBack
         }
-    }
-
-    /// Takes the hand-over's revision token after the COMMIT.
-    private mutating func takeToken(_ context: JobContext, _ database: inout Database) {
-        needsToken = false
-        database.register(context.worker, at: context.now)
-        let token = database.isOn(.tokenBeforeCommit) ? lease : database.nextToken()
-        for row in rows.indices { rows[row].token = token }
     }
 
     private mutating func advance(

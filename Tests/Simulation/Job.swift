@@ -74,13 +74,13 @@ struct JobRow {
 
 /// A claim in a worker's pipeline.
 struct Job {
-    /// Lease token of the lists.
+    /// Lease token of the lists, and revision of the contents to store.
     let lease: Int
     let leaseEnds: Timestamp
     var lists: [HeldList]
     var rows: [JobRow]
-    /// Whether the hand-over still has to take its revision token after the COMMIT.
-    var needsToken: Bool
+    /// Whether it was handed over and its worker still has to register.
+    var isUnregistered: Bool
     /// Number in the order of the worker's claims.
     var number = 0
     /// Last messages of this holder, by identity, with the IDs of their rows.
@@ -96,19 +96,18 @@ struct Job {
     var collecting: [Int] = []
     var returning: [Int] = []
 
-    /// - Parameter token: Revision token of a claim; nil if it is taken after the COMMIT.
     init(
         lease: Int, leaseEnds: Timestamp, lists: [HeldList], reading kinds: [KindRow],
-        rows: [(id: Int, row: TimelineRow)], token: Int?
+        rows: [(id: Int, row: TimelineRow)], isHandedOver: Bool
     ) {
         self.lease = lease
         self.leaseEnds = leaseEnds
         self.lists = lists
-        needsToken = token == nil
+        isUnregistered = isHandedOver
         let ids = Set(lists.flatMap(\.row.timelines)).sorted()
         self.rows = ids.map { id in
             let row = rows.first { $0.id == id }?.row
-            var item = JobRow(id: id, row: row, token: token ?? lease, stage: .read)
+            var item = JobRow(id: id, row: row, token: lease, stage: .read)
             if let row { item.kind = kinds[row.kind] }
             return item
         }

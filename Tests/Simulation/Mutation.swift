@@ -18,8 +18,8 @@ package enum Mutation: String, CaseIterable, Sendable {
     case revivalKeepsHash
     /// A new generation does not move the cursor of a walk.
     case raiseDoesNotGoRound
-    /// A hand-over uses the mark's token as its revision.
-    case tokenBeforeCommit
+    /// A mark takes the token of its hand-over before it has locked its rows.
+    case tokenBeforeLocks
 
     // Sweepers and operators.
 

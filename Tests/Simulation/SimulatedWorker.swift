@@ -75,7 +75,7 @@ struct SimulatedWorker {
         accept(
             Job(
                 lease: token, leaseEnds: ends, lists: lists, reading: snapshot.kinds, rows: snapshot.timelines.entries,
-                token: token))
+                isHandedOver: false))
     }
 
     // MARK: Walks

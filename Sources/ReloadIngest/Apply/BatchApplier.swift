@@ -103,12 +103,10 @@ struct BatchApplier: Sendable {
                 .markTimelines(input, limit: audienceLimit, handOver: handOver, reports: recordsDecisions))
         }
         appendOutcomes(outcomes, to: &pipeline)
-        // Taken after the COMMIT, so that it is above every revision that the mark has read.
-        let token = marks == nil || handOver == nil ? nil : pipeline.append(.nextToken(), afterCommit: true)
         let results = try await pool.run(pipeline, commits: true)
         count(marks, results, &outcome)
-        if let marks, let token = token.flatMap({ results.rows($0).first }) {
-            outcome.claim = Claim(results.rows(marks).compactMap { $0.timeline?.claimed }, token: token)
+        if let marks, handOver != nil {
+            outcome.claim = Claim(results.rows(marks).compactMap { $0.timeline?.claimed })
             outcome.lists -= outcome.claim?.lists.count ?? 0
         }
         return outcome

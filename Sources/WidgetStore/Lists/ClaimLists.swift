@@ -88,9 +88,7 @@ package struct Claim: Sendable {
 
     /// Makes a claim of the lists in a claim's rows, or of those that a mark appended and leased to this process. Nil
     /// if there are none.
-    ///
-    /// - Parameter token: revision of the contents to store; by default the lease.
-    package init?(_ rows: [ClaimRow], token: Int64? = nil) {
+    package init?(_ rows: [ClaimRow]) {
         guard let first = rows.first else { return nil }
         var lists: [LeasedList] = []
         var places: [Int64: Int] = [:]
@@ -102,7 +100,7 @@ package struct Claim: Sendable {
             }
             if let timeline { lists[place].timelines.append(timeline) }
         }
-        self.init(token: token ?? first.list.lease, lists: lists)
+        self.init(token: first.list.lease, lists: lists)
     }
 }
 
@@ -286,7 +284,7 @@ package protocol HandOverReceiving: Sendable {
     /// Each grant ends with ``accept(_:_:)``, with a nil claim if the transaction failed or handed nothing over.
     func reserve(_ kindIDs: Set<Int32>) -> HandOver?
 
-    /// Takes the handed-over timelines, after the COMMIT. The claim's token is taken after it too.
+    /// Takes the handed-over timelines, after the COMMIT.
     func accept(_ grant: HandOver, _ claim: Claim?)
 
     /// Notes, before a transaction, whether it is a large one within a backlog, whose later requests may concern the

@@ -93,8 +93,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(otherWorkersSQL, id) { row in try row.value("others") }
     }
 
-    /// The next token: lease and revision of handed-over timelines. Taken after COMMIT, so that it is above every
-    /// revision that the mark has read.
+    /// The next token, for timelines that are read again under a lease: a token taken after the reading is above every
+    /// revision that was read.
     package static func nextToken() -> PostgresQuery<Int64> {
         PostgresQuery("SELECT nextval('token') AS token") { row in try row.value("token") }
     }

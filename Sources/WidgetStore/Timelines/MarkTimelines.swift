@@ -275,7 +275,7 @@ private let userCauses = ["topic", "partition", "offset", "reason"]
 private let markUsersSQL = """
     WITH hit AS MATERIALIZED (
         SELECT i.ord, w.timeline_id, w.kind_id
-        FROM \(userMarks.rows("i", only: "user_id", first: 4)) CROSS JOIN LATERAL (
+        FROM \(userMarks.rows("i", only: ["user_id"], first: 4)) CROSS JOIN LATERAL (
             SELECT w.timeline_id, w.kind_id FROM widget w
             WHERE w.app_id = \(userMark("app_id", at: "i.ord")) AND w.user_id = i.user_id AND w.timeline_id IS NOT NULL
                 AND coalesce(w.kind_id = \(userMark("kind_id", at: "i.ord")), true)
@@ -302,7 +302,7 @@ private let markUsersSQL = """
     """
 
 /// CTEs and the select list behind `marked`: appends the lists, and returns the timelines that are handed over or
-/// reported.
+/// reported. The lists that are handed over have one token, their lease and the revision of what is stored.
 ///
 /// - Parameters:
 ///   - swept: number of audiences that became sweeps.
@@ -311,15 +311,19 @@ private let markUsersSQL = """
 ///   - room: number of the first parameter of ``rooms``.
 private func handedOver(swept: String, lease: String, reports: String, room: Int) -> String {
     """
-    handable AS (
+    taken AS MATERIALIZED (
+        -- After the count, so that the token is above every revision in the rows: all of them are locked.
+        SELECT count(*) AS marked_count, CASE WHEN \(lease)::int8 IS NOT NULL THEN nextval('token') END AS token
+        FROM marked
+    ), handable AS (
         SELECT m.id, m.kind_id, m.listed_lane, m.listed_at, m.listed_anew,
                CASE WHEN \(isUrgent) AND r.timelines >= row_number() OVER (
                    PARTITION BY r.share, \(isUrgent) ORDER BY m.listed_lane, m.id)
-               THEN (SELECT nextval('token') WHERE \(lease)::int8 IS NOT NULL) END AS lease
+               THEN (SELECT token FROM taken) END AS lease
         FROM marked m LEFT JOIN \(rooms.rows("r", first: room)) ON r.kind_id = m.kind_id
     ), \(appendedLists(
         of: "handable", lease: "lease", leaseEnds: "now() + \(lease)::int8 * interval '1 millisecond'")), outcome AS (
-        SELECT (SELECT count(*) FROM marked) AS marked_count, \(swept) AS swept_count,
+        SELECT (SELECT marked_count FROM taken) AS marked_count, \(swept) AS swept_count,
                (SELECT count(*) FROM appended WHERE due_at <= now()) AS due_count
     ), handed AS (
         SELECT a.id AS list, a.lease, u.id AS handed_row FROM appended a, unnest(a.timelines) u (id)

@@ -28,7 +28,7 @@ struct SimulationTests {
         (.orphanCheckInMark, 90),
         (.revivalKeepsHash, 9),
         (.raiseDoesNotGoRound, 4),
-        (.tokenBeforeCommit, 27349),
+        (.tokenBeforeLocks, 27349),
         (.walkIgnoresRaise, 41083),
         (.cancelDeletesLeased, 629997),
         (.nextFromSnapshot, 3),

@@ -212,10 +212,9 @@ struct MarkTests {
             let handed = try #require(rows[0].timeline)
             #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2)
             #expect(handed.lane == .push && handed.events == 1)
-            let token = try #require(try await store.pool.query(.nextToken()).first)
-            let claim = try #require(Claim([handed].compactMap(\.claimed), token: token))
-            let list = claim.lists[0]
-            #expect(token > list.lease && !list.wasLeasedBefore)
+            let claim = try #require(Claim([handed].compactMap(\.claimed)))
+            let (token, list) = (claim.token, claim.lists[0])
+            #expect(token == list.lease && token > handed.timeline.revision && !list.wasLeasedBefore)
             // No other worker claims the list; it is stored and ended like any other.
             #expect(try await store.claim(.push).map(\.kindID) != [kind.id])
             #expect(try await store.complete(list, token: token).count == 1)
