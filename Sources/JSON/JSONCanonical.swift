@@ -5,8 +5,16 @@
 
 extension JSONReader {
     /// Appends the RFC 8785 form of the next value in one pass, without a tree.
-    package mutating func canonicalize(into out: inout [UInt8]) throws(JSONError) {
-        try canonicalize(into: &out) { (reader) throws(JSONError) in _ = try reader.skip() }
+    ///
+    /// - Parameter prefix: text to append before it.
+    package mutating func canonicalize(
+        into out: inout [UInt8], after prefix: ShortText = ""
+    ) throws(JSONError) {
+        beginRun(after: prefix)
+        defer { run = -1 }
+        try skip()
+        endRun(at: position)
+        unsafe out.append(contentsOf: UnsafeBufferPointer(canonical.suffix(from: 0)))
     }
 
     /// Appends the RFC 8785 form of the values that a closure reads or skips.
@@ -36,10 +44,11 @@ extension JSONReader {
         return unsafe String(decoding: UnsafeBufferPointer(canonical.suffix(from: 0)), as: UTF8.self)
     }
 
-    private mutating func beginRun() {
+    private mutating func beginRun(after prefix: ShortText = "") {
         _ = nextByte()
         run = position
         canonical.removeLast(to: 0)
+        canonical.append(prefix)
     }
 
     /// Place in the canonical form of a byte of the current run.
@@ -47,7 +56,7 @@ extension JSONReader {
     func written(_ index: Int) -> Int { canonical.count &+ index &- run }
 
     /// Copies the current run up to an index, where the next one begins.
-    @inline(never)
+    @inline(__always)
     mutating func endRun(at index: Int) {
         canonical.append(bytes, from: run, to: index)
         run = index
@@ -58,7 +67,7 @@ extension JSONReader {
         endRun(at: number.lowerBound)
         var text: [UInt8] = []
         Decimal.append(value(of: number), to: &text)
-        for byte in text { canonical.append(byte) }
+        canonical.append(text, from: 0, to: text.count)
         run = number.upperBound
     }
 
@@ -67,7 +76,7 @@ extension JSONReader {
         endRun(at: token.start)
         var text: [UInt8] = []
         for byte in utf8(of: token) { JSONWriter.append(scalarByte: byte, to: &text) }
-        for byte in text { canonical.append(byte) }
+        canonical.append(text, from: 0, to: text.count)
         run = token.end
     }
 
@@ -75,47 +84,47 @@ extension JSONReader {
     @inline(never)
     mutating func sortMembers() {
         endRun(at: position)
-        let members = unsafe keys.suffix(from: frame.firstKey)
-        let (start, end) = unsafe (members[0].written.start, canonical.count)
-        // A member ends at the comma before the next one, and the last one at the end of the object.
-        for index in 1..<members.count { unsafe members[index - 1].written.end = members[index].written.start - 1 }
-        unsafe members[members.count - 1].written.end = end
-        unsafe sort(members)
-        // Written in order behind the members, then moved to their place.
+        let first = frame.firstKey
+        sortKeys(from: first)
+        // Each member is copied with the brace or the comma before it: in order behind the object, then to its place.
+        let slots = unsafe keys.suffix(from: first)
+        let (start, end) = unsafe (slots[0].written &- 1, canonical.count)
         canonical.reserve(end &- start &+ Stack<UInt8>.few)
-        for index in members.indices {
-            if index > 0 { canonical.append(UInt8(ascii: ",")) }
-            canonical.appendAgain(unsafe members[index].written)
+        var firstMember = end
+        for place in slots.indices {
+            let member = unsafe slots[place].sortedKey
+            if member == 0 { firstMember = canonical.count }
+            let memberEnd = unsafe member &+ 1 == slots.count ? end : slots[member &+ 1].written &- 1
+            unsafe canonical.appendAgain(from: slots[member].written &- 1, to: memberEnd)
         }
+        canonical[firstMember] = UInt8(ascii: ",")
+        canonical[end] = UInt8(ascii: "{")
         unsafe canonical.pointer(to: start).update(from: canonical.pointer(to: end), count: end &- start)
         canonical.removeLast(to: end)
     }
 
-    /// Sorts keys by UTF-16 code units.
-    private mutating func sort(_ slots: UnsafeMutableBufferPointer<KeySlot>) {
-        guard slots.count <= Self.comparedKeys else {
-            var slots = unsafe slots
-            return unsafe slots.sort { precedes($0, $1) }
+    /// Appends a string that was read, with its quotes, in its canonical form. For use while none is being written.
+    ///
+    /// - Parameters:
+    ///   - prefix: text to append before it.
+    ///   - suffix: text to append behind it.
+    package mutating func append(
+        _ token: JSONStringToken, after prefix: ShortText = "", before suffix: ShortText = "",
+        to out: inout [UInt8]
+    ) {
+        canonical.removeLast(to: 0)
+        canonical.append(prefix)
+        if token.hasEscapes {
+            canonical.append(UInt8(ascii: "\""))
+            var text: [UInt8] = []
+            for byte in utf8(of: token) { JSONWriter.append(scalarByte: byte, to: &text) }
+            canonical.append(text, from: 0, to: text.count)
+            canonical.append(UInt8(ascii: "\""))
+        } else {
+            canonical.append(bytes, from: token.start &- 1, to: token.end &+ 1)
         }
-        for index in 1..<slots.count {
-            let slot = unsafe slots[index]
-            var place = index
-            while place > 0, unsafe precedes(slot, slots[place &- 1]) {
-                unsafe slots[place] = slots[place &- 1]
-                place &-= 1
-            }
-            unsafe slots[place] = slot
-        }
-    }
-
-    /// Appends a string that was read, with its quotes, in its canonical form.
-    package mutating func append(_ token: JSONStringToken, to out: inout [UInt8]) {
-        guard token.hasEscapes else {
-            return append((token.range.lowerBound - 1)..<(token.range.upperBound + 1), to: &out)
-        }
-        out.append(UInt8(ascii: "\""))
-        for byte in utf8(of: token) { JSONWriter.append(scalarByte: byte, to: &out) }
-        out.append(UInt8(ascii: "\""))
+        canonical.append(suffix)
+        unsafe out.append(contentsOf: UnsafeBufferPointer(canonical.suffix(from: 0)))
     }
 
     /// Appends a number that was read in its canonical form.
@@ -155,6 +164,14 @@ extension [UInt8] {
     package mutating func append(_ text: String) {
         let isDone: Void? = unsafe text.utf8.withContiguousStorageIfAvailable { unsafe append(contentsOf: $0) }
         if isDone == nil { append(contentsOf: text.utf8) }
+    }
+
+    /// Appends the first bytes of words, of each word the lowest byte first.
+    package mutating func append(words: (UInt64, UInt64, UInt64), count: Int) {
+        let words = (words.0.littleEndian, words.1.littleEndian, words.2.littleEndian)
+        unsafe Swift.withUnsafeBytes(of: words) {
+            unsafe append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<count]))
+        }
     }
 }
 

@@ -35,6 +35,9 @@ package struct JSONReader: ~Copyable {
     var outer = Stack<Frame>()
     /// Keys read so far of all open objects, innermost last.
     var keys = Stack<KeySlot>()
+    /// Order of the keys of the last object that was sorted, for as many keys; see ``sortKeys(from:)``.
+    var lastOrder = SIMD16<UInt8>()
+    var lastOrderCount = 0
     /// The canonical form while one is written; see ``canonicalize(into:)``.
     var canonical = Stack<UInt8>()
     /// Start of the bytes that the canonical form takes unchanged and that are not copied yet; negative while none is
@@ -98,32 +101,34 @@ package struct JSONReader: ~Copyable {
 
     @inline(never)
     private mutating func nextByteAfterWhitespace() -> UInt8 {
-        // Mostly a single space.
-        let next = position &+ 1
-        guard next < end, byte(position) == 0x20, byte(next) > 0x20 else { return nextByteAfterLongWhitespace() }
-        if run >= 0 { skipRun(to: next) }
-        position = next
-        return byte(next)
-    }
-
-    @inline(never)
-    private mutating func nextByteAfterLongWhitespace() -> UInt8 {
         var index = position
         while index < end, isWhitespace(byte(index)) {
             index &+= 1
             // Indentation.
             while index <= end &- 8, word(index) == 0x2020_2020_2020_2020 { index &+= 8 }
         }
-        if run >= 0 { skipRun(to: index) }
+        if run >= 0 { skipRun(from: position, to: index) }
         position = index
         return index < end ? byte(index) : 0
     }
 
-    /// Leaves the bytes up to an index out of the canonical form.
+    /// Leaves bytes out of the canonical form.
     @inline(__always)
-    private mutating func skipRun(to index: Int) {
-        canonical.append(bytes, from: run, to: position)
+    private mutating func skipRun(from start: Int, to index: Int) {
+        canonical.append(bytes, from: run, to: start)
         run = index
+    }
+
+    /// Takes a byte and the single space behind it, if another byte than white space follows them.
+    @inline(__always)
+    private mutating func takeWithSpace(_ expected: UInt8) -> Bool {
+        let next = position &+ 2
+        guard next < end, byte(position) == expected, byte(position &+ 1) == 0x20, byte(next) > 0x20 else {
+            return false
+        }
+        if run >= 0 { skipRun(from: position &+ 1, to: next) }
+        position = next
+        return true
     }
 
     @inline(__always)
@@ -264,15 +269,17 @@ package struct JSONReader: ~Copyable {
     /// Moves to the next element of the innermost array, which the caller must then read or skip; returns false at the
     /// end.
     package mutating func nextElement() throws(JSONError) -> Bool {
-        let byte = nextByte()
-        if byte == UInt8(ascii: "]") {
-            position &+= 1
-            ascend()
-            return false
-        }
-        if frame.place >= 0 {
-            guard byte == UInt8(ascii: ",") else { throw unexpected(expected: "',' or ']'") }
-            position &+= 1
+        if frame.place < 0 || !takeWithSpace(UInt8(ascii: ",")) {
+            let byte = nextByte()
+            if byte == UInt8(ascii: "]") {
+                position &+= 1
+                ascend()
+                return false
+            }
+            if frame.place >= 0 {
+                guard byte == UInt8(ascii: ",") else { throw unexpected(expected: "',' or ']'") }
+                position &+= 1
+            }
         }
         frame.place &+= 1
         return true
@@ -289,25 +296,37 @@ package struct JSONReader: ~Copyable {
     /// read or skip the value.
     ///
     /// In an object with more than 16 members, duplicate keys are found only at the end.
-    package mutating func nextKey() throws(JSONError) -> JSONKey? {
-        var next = nextByte()
-        if next == UInt8(ascii: "}") {
-            try endObject()
-            return nil
-        }
+    package mutating func nextKey() throws(JSONError) -> JSONKey? { try nextMember() }
+
+    /// See ``nextKey()``. Inlined where the name is not used, so that none is returned.
+    @inline(__always)
+    private mutating func nextMember() throws(JSONError) -> JSONKey? {
         if keys.count > frame.firstKey {
-            guard next == UInt8(ascii: ",") else { throw unexpected(expected: "',' or '}'") }
-            position &+= 1
+            if !takeWithSpace(UInt8(ascii: ",")) {
+                let next = nextByte()
+                if next == UInt8(ascii: "}") {
+                    try endObject()
+                    return nil
+                }
+                guard next == UInt8(ascii: ",") else { throw unexpected(expected: "',' or '}'") }
+                position &+= 1
+            }
             frame.place = Frame.none
-            next = nextByte()
-            guard next == UInt8(ascii: "\"") else { throw unexpected(expected: "a member name") }
+            guard nextByte() == UInt8(ascii: "\"") else { throw unexpected(expected: "a member name") }
         } else {
+            let next = nextByte()
+            if next == UInt8(ascii: "}") {
+                try endObject()
+                return nil
+            }
             guard next == UInt8(ascii: "\"") else { throw unexpected(expected: "a member name or '}'") }
         }
         let key = try scanKey()
         try remember(key)
-        guard nextByte() == UInt8(ascii: ":") else { throw unexpected(expected: "':'") }
-        position &+= 1
+        if !takeWithSpace(UInt8(ascii: ":")) {
+            guard nextByte() == UInt8(ascii: ":") else { throw unexpected(expected: "':'") }
+            position &+= 1
+        }
         return key
     }
 
@@ -360,25 +379,41 @@ package struct JSONReader: ~Copyable {
     /// Checks the next value, passes over it, and returns its place in the bytes.
     @discardableResult
     package mutating func skip() throws(JSONError) -> Range<Int> {
-        let byte = nextByte()
+        let first = nextByte()
         let start = position
-        switch byte {
+        try skipValue(first)
+        return unsafe Range(uncheckedBounds: (start, position))
+    }
+
+    /// Passes over the value at the current position.
+    ///
+    /// - Parameter first: its first byte.
+    @inline(__always)
+    private mutating func skipValue(_ first: UInt8) throws(JSONError) {
+        switch first {
         case UInt8(ascii: "\""):
             let token = try scanString()
             if run >= 0, token.hasEscapes { writeEscaped(token) }
         case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): _ = try scanNumber()
-        case UInt8(ascii: "{"):
-            _ = try descend()
-            while try nextKey() != nil { try skip() }
-        case UInt8(ascii: "["):
-            _ = try descend()
-            while try nextElement() { try skip() }
+        case UInt8(ascii: "{"): try skipObject()
+        case UInt8(ascii: "["): try skipArray()
         case UInt8(ascii: "t"): try literal("true")
         case UInt8(ascii: "f"): try literal("false")
         case UInt8(ascii: "n"): try literal("null")
         default: throw unexpected(expected: "a value")
         }
-        return unsafe Range(uncheckedBounds: (start, position))
+    }
+
+    @inline(never)
+    private mutating func skipObject() throws(JSONError) {
+        _ = try descend()
+        while try nextMember() != nil { try skipValue(nextByte()) }
+    }
+
+    @inline(never)
+    private mutating func skipArray() throws(JSONError) {
+        _ = try descend()
+        while try nextElement() { try skipValue(nextByte()) }
     }
 
     /// A state of the reader that it can return to.
@@ -539,156 +574,5 @@ extension JSONReader {
         if byte > 0x20, byte < 0x7F { return "'\(Character(Unicode.Scalar(byte)))'" }
         let digits = String(byte, radix: 16, uppercase: true)
         return "byte 0x" + (digits.utf8.count == 1 ? "0" : "") + digits
-    }
-}
-
-// MARK: - Memory
-
-extension Stack<UInt8> {
-    /// Number of bytes that are copied without a call.
-    static let few = 32
-
-    /// Appends a part of an array.
-    @inline(__always)
-    mutating func append(_ bytes: [UInt8], from start: Int, to end: Int) {
-        precondition(start >= 0 && start <= end && end <= bytes.count)
-        if end &- start <= Self.few, start &+ Self.few <= bytes.count, count &+ Self.few <= capacity {
-            unsafe bytes.withUnsafeBufferPointer { unsafe appendFew($0.baseAddress.unsafelyUnwrapped + start) }
-            count &+= end &- start
-        } else {
-            appendMany(bytes, from: start, to: end)
-        }
-    }
-
-    @inline(never)
-    private mutating func appendMany(_ bytes: [UInt8], from start: Int, to end: Int) {
-        unsafe bytes.withUnsafeBufferPointer {
-            if let source = $0.baseAddress { unsafe append(source + start, count: end &- start) }
-        }
-    }
-
-    /// Appends some of the bytes once more, for which there must be room.
-    @inline(__always)
-    mutating func appendAgain(_ range: (start: Int, end: Int)) {
-        precondition(range.start >= 0 && range.start <= range.end && range.end <= count)
-        let more = range.end &- range.start
-        if more <= Self.few, count &+ Self.few <= capacity {
-            unsafe appendFew(UnsafePointer(start.unsafelyUnwrapped + range.start))
-            count &+= more
-        } else {
-            reserve(more)
-            unsafe append(UnsafePointer(start.unsafelyUnwrapped + range.start), count: more)
-        }
-    }
-
-    /// Copies the number of bytes that takes no call, behind the last one.
-    @inline(__always)
-    private mutating func appendFew(_ source: UnsafePointer<UInt8>) {
-        let from = unsafe UnsafeRawPointer(source)
-        let to = unsafe UnsafeMutableRawPointer(start.unsafelyUnwrapped + count)
-        let (low, high) = unsafe (
-            from.loadUnaligned(as: SIMD16<UInt8>.self), from.loadUnaligned(fromByteOffset: 16, as: SIMD16<UInt8>.self)
-        )
-        unsafe to.storeBytes(of: low, as: SIMD16<UInt8>.self)
-        unsafe to.storeBytes(of: high, toByteOffset: 16, as: SIMD16<UInt8>.self)
-    }
-}
-
-extension Stack<KeySlot> {
-    /// Whether a key at the index or behind it begins with these bytes.
-    @inline(__always)
-    func contains(_ prefix: UInt64, from index: Int) -> Bool {
-        guard var slot = unsafe start else { return false }
-        let end = unsafe slot + count
-        unsafe slot += index
-        while unsafe slot < end {
-            if unsafe slot.pointee.prefix == prefix { return true }
-            unsafe slot += 1
-        }
-        return false
-    }
-}
-
-/// A stack in one block of memory, which is allocated with the first element and never shared.
-@safe struct Stack<Element: BitwiseCopyable>: ~Copyable {
-    fileprivate var start: UnsafeMutablePointer<Element>?
-    fileprivate var capacity = 0
-    fileprivate(set) var count = 0
-
-    deinit {
-        if let start = unsafe start { unsafe start.deallocate() }
-    }
-
-    @inline(__always)
-    mutating func append(_ element: Element) {
-        if count == capacity { grow(to: count + 1) }
-        unsafe start.unsafelyUnwrapped.advanced(by: count).initialize(to: element)
-        count &+= 1
-    }
-
-    @inline(never)
-    private mutating func grow(to count: Int) {
-        let larger = max(1024 / MemoryLayout<Element>.stride, 2 * capacity, count)
-        let block = UnsafeMutablePointer<Element>.allocate(capacity: larger)
-        if let start = unsafe start {
-            unsafe block.update(from: start, count: self.count)
-            unsafe start.deallocate()
-        }
-        unsafe start = block
-        capacity = larger
-    }
-
-    @inline(__always)
-    mutating func removeLast() { removeLast(to: count &- 1) }
-
-    /// Keeps the first elements.
-    @inline(__always)
-    mutating func removeLast(to count: Int) { self.count = max(0, min(count, self.count)) }
-
-    /// Makes room for more elements, so that pointers stay valid while they are appended.
-    mutating func reserve(_ more: Int) {
-        if count &+ more > capacity { grow(to: count + more) }
-    }
-
-    /// - Parameter index: index of an element.
-    func pointer(to index: Int) -> UnsafeMutablePointer<Element> {
-        precondition(index >= 0 && index < count)
-        return unsafe start.unsafelyUnwrapped + index
-    }
-
-    /// Appends the elements at a place of other memory, or of this one if there is room for them.
-    @inline(__always)
-    mutating func append(_ elements: UnsafePointer<Element>, count more: Int) {
-        guard more > 0 else { return }
-        if count &+ more > capacity { grow(to: count + more) }
-        unsafe start.unsafelyUnwrapped.advanced(by: count).update(from: elements, count: more)
-        count &+= more
-    }
-
-    /// - Parameter index: index of an element.
-    @inline(__always)
-    subscript(index: Int) -> Element {
-        get {
-            precondition(index >= 0 && index < count)
-            return unsafe start.unsafelyUnwrapped[index]
-        }
-        set {
-            precondition(index >= 0 && index < count)
-            unsafe start.unsafelyUnwrapped[index] = newValue
-        }
-    }
-
-    /// The innermost element. A stack without one is a mistake of the caller, such as a key outside any object.
-    @inline(__always)
-    var last: Element {
-        get { self[count &- 1] }
-        set { self[count &- 1] = newValue }
-    }
-
-    /// The elements from an index on; valid until the next change.
-    @inline(__always)
-    func suffix(from index: Int) -> UnsafeMutableBufferPointer<Element> {
-        guard index < count else { return unsafe UnsafeMutableBufferPointer(start: nil, count: 0) }
-        return unsafe UnsafeMutableBufferPointer(start: start.unsafelyUnwrapped + index, count: count - index)
     }
 }

@@ -39,8 +39,11 @@ struct KeySlot: BitwiseCopyable {
     let token: JSONStringToken
     /// First eight bytes of the decoded key. Most keys differ here.
     let prefix: UInt64
-    /// The member's place in the canonical form, if one is written. The end is set when the object ends.
-    var written: (start: Int, end: Int)
+    /// Place of the member in the canonical form, if one is written.
+    let written: Int
+    /// Index among the object's keys of the one that has this one's place in the canonical order. Set when the keys
+    /// are sorted.
+    var sortedKey = 0
 
     /// Whether the prefixes of two keys decide that the left key comes first. If not, the whole keys must be
     /// compared.
@@ -142,10 +145,11 @@ extension JSONReader {
     @inline(__always)
     private static func special(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
-        // A carry sets the bit of 0x7F, and a borrow those of control characters, quotes and backslashes.
+        // A carry sets the bit of 0x7F, and a borrow those of backslashes, and of control characters and quotes: with
+        // its second bit inverted, a quote is 0x20, and no other printable byte is below 0x21.
         return
-            (word | (word &+ ones) | (word &- ones &* 0x20) | ((word ^ ones &* 0x22) &- ones)
-            | ((word ^ ones &* 0x5C) &- ones)) & (ones &* 0x80)
+            (word | (word &+ ones) | ((word ^ ones &* 0x02) &- ones &* 0x21) | ((word ^ ones &* 0x5C) &- ones))
+            & (ones &* 0x80)
     }
 
     /// Length of the multi-byte UTF-8 sequence at an index (RFC 3629); nil if it is not well-formed.
@@ -307,33 +311,40 @@ extension JSONReader {
     /// Keeps a key as the current one of its object. Throws if a smaller object already has it.
     @inline(__always)
     mutating func remember(_ key: JSONKey) throws(JSONError) {
-        let slot = KeySlot(
-            token: key.token, prefix: key.name.words.0, written: (written(key.token.start &- 1), 0))
         let count = keys.count
-        if count &- frame.firstKey < Self.comparedKeys, keys.contains(slot.prefix, from: frame.firstKey) {
-            try checkFewKeys(slot)
-        }
+        let prefix = key.name.words.0
+        let mayBeSame = count &- frame.firstKey < Self.comparedKeys && keys.contains(prefix, from: frame.firstKey)
+        keys.append(KeySlot(token: key.token, prefix: prefix, written: written(key.token.start &- 1)))
+        if mayBeSame { try checkFewKeys() }
         frame.place = count
-        keys.append(slot)
         guard run >= 0 else { return }
-        if slot.token.hasEscapes { writeEscaped(slot.token) }
-        if count > frame.firstKey, !KeySlot.isInOrder(keys[count &- 1].prefix, slot.prefix) { checkOrder() }
+        if key.token.hasEscapes { writeEscaped(key.token) }
+        guard count > frame.firstKey, frame.isSorted else { return }
+        let before = keys[count &- 1].prefix
+        frame.isSorted =
+            KeySlot.isInOrder(before, prefix)
+            || !KeySlot.isInOrder(prefix, before) && compareWhole(count &- 1, count) < 0
     }
 
-    /// Throws if the object has a key that begins like one of its keys and is the same.
+    /// Throws if the latest key, which begins like another one of its object, is the same.
     @inline(never)
-    private mutating func checkFewKeys(_ slot: KeySlot) throws(JSONError) {
-        for index in frame.firstKey..<keys.count where isSame(keys[index], slot) { throw duplicateFailure(slot) }
+    private mutating func checkFewKeys() throws(JSONError) {
+        let latest = keys.last
+        for index in frame.firstKey..<keys.count &- 1 where isSame(keys[index], latest) {
+            throw duplicateFailure(latest)
+        }
     }
 
     /// Throws if a larger object that has ended has duplicate keys.
     @inline(never)
     mutating func checkManyKeys(from first: Int) throws(JSONError) {
-        var slots = unsafe keys.suffix(from: first)
-        unsafe slots.sort { precedes($0, $1) }
+        sortKeys(from: first)
         var duplicate: KeySlot?
-        for index in 1..<slots.count where unsafe isSame(slots[index - 1], slots[index]) {
-            let (left, right) = unsafe (slots[index - 1], slots[index])
+        for place in (first &+ 1)..<keys.count {
+            let (left, right) = (
+                keys[first &+ keys[place &- 1].sortedKey], keys[first &+ keys[place].sortedKey]
+            )
+            guard isSame(left, right) else { continue }
             let later = left.token.range.lowerBound > right.token.range.lowerBound ? left : right
             if duplicate.map({ later.token.range.lowerBound < $0.token.range.lowerBound }) ?? true {
                 duplicate = later
@@ -353,24 +364,57 @@ extension JSONReader {
             || Text.equal(bytes.span.extracting(left.token.range), bytes.span.extracting(right.token.range))
     }
 
-    /// Notes whether the latest key follows the one before it.
-    @inline(never)
-    private mutating func checkOrder() {
-        let last = keys.count &- 1
-        if !precedes(keys[last &- 1], keys[last]) { frame.isSorted = false }
+    /// Finds the order of an object's keys by UTF-16 code units, as RFC 8785 sorts.
+    mutating func sortKeys(from first: Int) {
+        let count = keys.count &- first
+        guard count <= Self.comparedKeys else {
+            let order = (first..<keys.count).sorted { precedes($0, $1) }
+            for (place, key) in order.enumerated() { keys[first &+ place].sortedKey = key &- first }
+            return
+        }
+        // Objects of a list mostly have the same members, written in the same order.
+        if lastOrderCount == count, takeLastOrder(from: first) { return }
+        let slots = unsafe keys.suffix(from: first)
+        for index in slots.indices {
+            var place = index
+            while place > 0 {
+                let before = unsafe slots[place &- 1].sortedKey
+                guard precedes(first &+ index, first &+ before) else { break }
+                unsafe slots[place].sortedKey = before
+                place &-= 1
+            }
+            unsafe slots[place].sortedKey = index
+        }
+        lastOrderCount = count
+        for index in slots.indices { lastOrder[index] = UInt8(truncatingIfNeeded: unsafe slots[index].sortedKey) }
     }
 
-    /// Compares keys by UTF-16 code units, as RFC 8785 sorts.
+    /// Gives the keys the order of the last object with as many. Returns false if it is not certain to be theirs.
     @inline(__always)
-    mutating func precedes(_ left: KeySlot, _ right: KeySlot) -> Bool {
-        if KeySlot.isInOrder(left.prefix, right.prefix) { return true }
-        if KeySlot.isInOrder(right.prefix, left.prefix) { return false }
+    private mutating func takeLastOrder(from first: Int) -> Bool {
+        let slots = unsafe keys.suffix(from: first)
+        var previous: UInt64 = 0
+        for index in slots.indices {
+            let key = Int(lastOrder[index])
+            let prefix = unsafe slots[key].prefix
+            guard index == 0 || KeySlot.isInOrder(previous, prefix) else { return false }
+            previous = prefix
+            unsafe slots[index].sortedKey = key
+        }
+        return true
+    }
+
+    /// Compares two keys.
+    private mutating func precedes(_ left: Int, _ right: Int) -> Bool {
+        let (leftPrefix, rightPrefix) = (keys[left].prefix, keys[right].prefix)
+        if KeySlot.isInOrder(leftPrefix, rightPrefix) { return true }
+        if KeySlot.isInOrder(rightPrefix, leftPrefix) { return false }
         return compareWhole(left, right) < 0
     }
 
     @inline(never)
-    private mutating func compareWhole(_ left: KeySlot, _ right: KeySlot) -> Int {
-        JSONReader.compareUTF16(utf8(of: left.token), utf8(of: right.token))
+    private mutating func compareWhole(_ left: Int, _ right: Int) -> Int {
+        JSONReader.compareUTF16(utf8(of: keys[left].token), utf8(of: keys[right].token))
     }
 
     @inline(never)

@@ -132,6 +132,15 @@ struct JSONCanonicalTests {
         try expectCanonical(text, expected)
     }
 
+    @Test("The order of an object's members does not depend on the objects before it")
+    func orders() throws {
+        try expectCanonical(
+            #"[{"c":1,"a":2,"b":3},{"c":4,"a":5,"b":6},{"b":7,"c":8,"a":9},{"a":1,"c":2,"b":3},{"d":4,"c":5},"#
+                + #"{"longest b":1,"longest a":2,"a":3},{"longest a":4,"longest b":5,"a":6},{"é":7,"c":8,"a":9}]"#,
+            #"[{"a":2,"b":3,"c":1},{"a":5,"b":6,"c":4},{"a":9,"b":7,"c":8},{"a":1,"b":3,"c":2},{"c":5,"d":4},"#
+                + #"{"a":3,"longest a":2,"longest b":1},{"a":6,"longest a":4,"longest b":5},{"a":9,"c":8,"é":7}]"#)
+    }
+
     /// From the tree and in one pass over the bytes.
     private func expectCanonical(_ text: String, _ expected: String) throws {
         #expect(try JSONValue.parse(text).canonical == expected)
