@@ -33,6 +33,21 @@ struct ValueTests {
         }
     }
 
+    @Test("Only hexadecimal digits are read, at every place of a timeline's id")
+    func timelineIDDigits() {
+        let text = Array("01234567-89ab-cdef-fedc-ba9876543210".utf8)
+        for index in text.indices where text[index] != UInt8(ascii: "-") {
+            for byte in UInt8.min...UInt8.max {
+                var changed = text
+                changed[index] = byte
+                let isDigit = byte < 0x80 && Character(Unicode.Scalar(byte)).isHexDigit
+                let id = TimelineID(bytes: changed[...])
+                #expect((id != nil) == isDigit, "byte \(byte) at \(index)")
+                #expect(id.map { $0.description == String(decoding: changed, as: UTF8.self).lowercased() } != false)
+            }
+        }
+    }
+
     @Test func contentHash() {
         // FIPS 180: SHA-256 of the empty string and of "abc".
         #expect(ContentHash(of: []).description == "e3b0c442-98fc-1c14-9afb-f4c8996fb924")

@@ -368,7 +368,6 @@ extension CanonicalEntry {
     /// Reads the next value as an entry and appends its canonical form.
     init(from reader: inout JSONReader, into buffer: inout [UInt8]) throws(JSONError) {
         let start = buffer.count
-        buffer.append(contentsOf: Self.start)
         var contentEnd: Int?
         var date: Timestamp?
         var dateText: JSONStringToken?
@@ -384,7 +383,7 @@ extension CanonicalEntry {
                 date = try reader.timestamp(token)
                 dateText = token
             case "content":
-                try reader.canonicalize(into: &buffer)
+                try reader.canonicalize(into: &buffer, after: "{\"content\":")
                 contentEnd = buffer.count
             case "relevance":
                 guard try !reader.takeNull() else { continue }
@@ -421,11 +420,16 @@ extension CanonicalEntry {
         relevance: (score: Range<Int>, duration: Range<Int>?)?, url: JSONStringToken?, reader: inout JSONReader,
         to buffer: inout [UInt8]
     ) -> Int {
-        buffer.append(",\"date\":")
-        if !dateText.hasEscapes, Self.isCanonicalDate(reader.bytes.span.extracting(dateText.range)) {
-            reader.append(dateText, to: &buffer)
+        let isCanonical = !dateText.hasEscapes && Self.isCanonicalDate(reader.bytes.span.extracting(dateText.range))
+        if isCanonical, links.isEmpty, relevance == nil, url == nil {
+            // The common case takes a single call.
+            reader.append(dateText, after: ",\"date\":", before: "}", to: &buffer)
+            return buffer.count - 1
+        }
+        if isCanonical {
+            reader.append(dateText, after: ",\"date\":", to: &buffer)
         } else {
-            buffer.append(UInt8(ascii: "\""))
+            buffer.append(",\"date\":\"")
             date.appendRFC3339(to: &buffer)
             buffer.append(UInt8(ascii: "\""))
         }
@@ -446,8 +450,7 @@ extension CanonicalEntry {
             buffer.append(UInt8(ascii: "}"))
         }
         if let url {
-            buffer.append(",\"url\":")
-            reader.append(url, to: &buffer)
+            reader.append(url, after: ",\"url\":", to: &buffer)
         }
         buffer.append(UInt8(ascii: "}"))
         return dateEnd

@@ -34,6 +34,23 @@ extension [UInt8] {
     }
 }
 
+extension UInt32 {
+    /// Reads eight hexadecimal digits of either case, the first one in the lowest byte; nil for anything else.
+    @inline(__always)
+    init?(hexadecimal digits: UInt64) {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        // Letters, and they alone among digits and letters, have the bit 0x40.
+        let letters = digits &>> 6 & ones
+        let values = digits & (ones &* 0x0F) &+ letters &* 9
+        // The lower-case digits of the values, for comparison: those from 10 carry into the high nibble with 6 more.
+        let expected = values &+ ones &* 0x30 &+ ((values &+ ones &* 6) &>> 4 & ones) &* 0x27
+        guard expected == digits | letters &<< 5, values & (ones &* 0xF0) == 0 else { return nil }
+        let bytes = (values &<< 4 | values &>> 8) & 0x00FF_00FF_00FF_00FF
+        let pairs = (bytes | bytes &>> 8) & 0x0000_FFFF_0000_FFFF
+        self = UInt32(truncatingIfNeeded: pairs | pairs &>> 16).byteSwapped
+    }
+}
+
 extension UInt64 {
     /// The number of some bytes, at most eight, with the highest first.
     init(bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | UInt64($1) } }

@@ -15,29 +15,41 @@ struct SipHash {
 
     mutating func combine(_ bytes: ArraySlice<UInt8>) {
         let bytes = bytes.span
-        // Local copies stay in registers.
-        var (state, tail, count) = (state, tail, count)
-        // Place of the bytes in the hash's words, in bits.
-        let shift = UInt64(count & 7) &* 8
+        // Number of the tail's bytes.
+        let begun = count & 7
+        count &+= bytes.count
+        guard bytes.count >= 8 else { return combineFew(bytes, begun) }
+        /// - Parameter index: at least 8 below the number of bytes.
+        func word(_ index: Int) -> UInt64 {
+            unsafe UInt64(
+                littleEndian: bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: index, as: UInt64.self))
+        }
+        // A local copy stays in registers.
+        var state = state
         var index = 0
+        if begun > 0 {
+            state.compress(tail | word(0) &<< UInt64(8 &* begun))
+            index = 8 &- begun
+        }
         while index &+ 8 <= bytes.count {
-            let word = unsafe UInt64(
-                littleEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
-            state.compress(tail | word &<< shift)
-            tail = shift == 0 ? 0 : word &>> (64 &- shift)
+            state.compress(word(index))
             index &+= 8
         }
-        count &+= index
-        while index < bytes.count {
-            tail |= UInt64(bytes[index]) &<< (UInt64(count & 7) &* 8)
-            count &+= 1
-            index &+= 1
-            if count & 7 == 0 {
-                state.compress(tail)
-                tail = 0
-            }
+        let rest = bytes.count &- index
+        tail = rest == 0 ? 0 : word(bytes.count &- 8) &>> UInt64(64 &- 8 &* rest)
+        self.state = state
+    }
+
+    /// Combines fewer than eight bytes.
+    private mutating func combineFew(_ bytes: Span<UInt8>, _ begun: Int) {
+        var begun = begun
+        for index in bytes.indices {
+            tail |= UInt64(bytes[index]) &<< UInt64(8 &* begun)
+            begun &+= 1
+            guard begun == 8 else { continue }
+            state.compress(tail)
+            (tail, begun) = (0, 0)
         }
-        (self.state, self.tail, self.count) = (state, tail, count)
     }
 
     /// The first and the last eight bytes of the result, little-endian.

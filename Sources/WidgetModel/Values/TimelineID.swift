@@ -30,22 +30,20 @@ package struct TimelineID: Hashable, Comparable, Sendable, CustomStringConvertib
     /// Reads the UUID form from bytes.
     package init?(bytes: ArraySlice<UInt8>) {
         guard bytes.count == 36 else { return nil }
-        let start = bytes.startIndex
-        for hyphen in [8, 13, 18, 23] {
-            guard bytes[start + hyphen] == UInt8(ascii: "-") else { return nil }
+        let bytes = bytes.span
+        let hyphen = UInt8(ascii: "-")
+        guard bytes[8] == hyphen, bytes[13] == hyphen, bytes[18] == hyphen, bytes[23] == hyphen else { return nil }
+        func half(_ index: Int) -> UInt64 {
+            UInt64(
+                UInt32(
+                    littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt32.self)))
         }
-        func number(_ number: UInt64, _ digits: Range<Int>) -> UInt64? {
-            var number = number
-            for index in digits {
-                guard let digit = bytes[start + index].hexadecimalDigit else { return nil }
-                number = number << 4 | UInt64(digit)
-            }
-            return number
-        }
-        guard let time = number(0, 0..<8), let middle = number(time, 9..<13), let high = number(middle, 14..<18),
-            let sequence = number(0, 19..<23), let low = number(sequence, 24..<36)
+        guard let first = UInt32(hexadecimal: half(0) | half(4) << 32),
+            let second = UInt32(hexadecimal: half(9) | half(14) << 32),
+            let third = UInt32(hexadecimal: half(19) | half(24) << 32),
+            let fourth = UInt32(hexadecimal: half(28) | half(32) << 32)
         else { return nil }
-        self.init(high: high, low: low)
+        self.init(high: UInt64(first) << 32 | UInt64(second), low: UInt64(third) << 32 | UInt64(fourth))
     }
 
     /// Lower-case UUID form.

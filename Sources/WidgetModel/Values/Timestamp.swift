@@ -77,14 +77,11 @@ extension Timestamp {
     package init?(rfc3339 bytes: Span<UInt8>) {
         guard bytes.count >= 20 else { return nil }
         let fields = DateFields(bytes)
-        var scanner = DigitScanner(position: 19, count: bytes.count)
-        guard fields.areDigits, let microseconds = scanner.fraction(bytes),
-            let offset = scanner.offsetMinutes(bytes), scanner.isAtEnd
-        else { return nil }
+        guard fields.areDigits, let (microseconds, offset) = Self.fractionAndOffset(bytes) else { return nil }
         let (year, month, day) = (fields.year, fields.month, fields.day)
         let (hour, minute, second) = (fields.hour, fields.minute, fields.second)
-        guard year >= 1, (1...12).contains(month), (1...Self.days(inMonth: month, of: year)).contains(day), hour <= 23,
-            minute <= 59, second <= 60
+        guard year >= 1, (1...12).contains(month), day >= 1,
+            day <= 28 || day <= Self.days(inMonth: month, of: year), hour <= 23, minute <= 59, second <= 60
         else { return nil }
         let days = Self.dayNumber(year: year, month: month, day: day)
         let minutes = days * 1440 + hour * 60 + minute - offset
@@ -97,6 +94,17 @@ extension Timestamp {
         // The offset may move it into a year that cannot be written.
         guard Self.writable.contains(time) else { return nil }
         self.init(microseconds: time)
+    }
+
+    /// The fraction of a second in microseconds and the offset in minutes east of UTC, which end the bytes.
+    @inline(__always)
+    private static func fractionAndOffset(_ bytes: Span<UInt8>) -> (microseconds: Int64, minutes: Int64)? {
+        var scanner = DigitScanner(position: 19, count: bytes.count)
+        // Most times are whole seconds in UTC.
+        if bytes.count == 20, scanner.take(bytes, "Z", or: "z") { return (0, 0) }
+        guard let microseconds = scanner.fraction(bytes), let minutes = scanner.offsetMinutes(bytes), scanner.isAtEnd
+        else { return nil }
+        return (microseconds, minutes)
     }
 
     /// Reads milliseconds since 1970, such as the timestamp of a Kafka message.
@@ -128,22 +136,26 @@ extension Timestamp {
         let (days, second) = Self.floorDivide(seconds, by: 86_400)
         let date = Self.date(dayNumber: days)
         if date.year < 0 { out.append(UInt8(ascii: "-")) }
-        Self.append(date.year.magnitude, digits: 4, to: &out)
-        func append(_ separator: Unicode.Scalar, _ field: Int64) {
-            out.append(UInt8(ascii: separator))
-            out.append(UInt8(ascii: "0") + UInt8(field / 10))
-            out.append(UInt8(ascii: "0") + UInt8(field % 10))
-        }
-        append("-", date.month)
-        append("-", date.day)
-        append("T", second / 3600)
-        append(":", second / 60 % 60)
-        append(":", second % 60)
-        if fraction != 0 {
-            out.append(UInt8(ascii: "."))
-            Self.append(fraction.magnitude, digits: 6, to: &out)
-            while out.last == UInt8(ascii: "0") { out.removeLast() }
-        }
+        let year = date.year.magnitude
+        if year > 9999 { out.append(String(year / 10_000)) }
+        let (minute, hour) = (second / 60, second / 3600)
+        // Zeros and separators as in `DateFields`, and a Z that is left out before a fraction.
+        let words = (
+            0x2D30_302D_3030_3030 &+ Self.digits(year / 100) &+ Self.digits(year % 100) &<< 16
+                &+ Self.digits(date.month.magnitude) &<< 40,
+            0x3030_3A30_3054_3030 &+ Self.digits(date.day.magnitude) &+ Self.digits(hour.magnitude) &<< 24
+                &+ Self.digits(minute.magnitude % 60) &<< 48,
+            0x5A30_303A &+ Self.digits(second.magnitude % 60) &<< 8
+        )
+        out.append(words: words, count: fraction == 0 ? 20 : 19)
+        guard fraction != 0 else { return }
+        out.append(UInt8(ascii: "."))
+        let digits = fraction.magnitude
+        let word =
+            0x3030_3030_3030 &+ Self.digits(digits / 10_000) &+ Self.digits(digits / 100) &<< 16
+            &+ Self.digits(digits) &<< 32
+        out.append(words: (word, 0, 0), count: 6)
+        while out.last == UInt8(ascii: "0") { out.removeLast() }
         out.append(UInt8(ascii: "Z"))
     }
 
@@ -152,18 +164,10 @@ extension Timestamp {
         return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }
 
-    /// Appends at least `digits` decimal digits.
-    private static func append(_ value: UInt64, digits: Int, to out: inout [UInt8]) {
-        var divisor: UInt64 = 1
-        var count = 1
-        while count < digits || value / divisor >= 10 {
-            divisor *= 10
-            count += 1
-        }
-        while divisor > 0 {
-            out.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
-            divisor /= 10
-        }
+    /// The last two decimal digits of a number, the first one in the lowest byte.
+    private static func digits(_ number: UInt64) -> UInt64 {
+        let pair = number % 100
+        return pair / 10 | (pair % 10) &<< 8
     }
 }
 
@@ -181,12 +185,13 @@ extension Timestamp {
         return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
     }
 
+    /// - Parameter year: from 1.
     private static func dayNumber(year: Int64, month: Int64, day: Int64) -> Int64 {
-        let shiftedYear = month <= 2 ? year - 1 : year
-        let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
-        let yearOfEra = shiftedYear - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+        let year = UInt32(truncatingIfNeeded: month <= 2 ? year - 1 : year)
+        let month = UInt32(truncatingIfNeeded: month > 2 ? month - 3 : month + 9)
+        let century = year / 100
+        let days = 365 &* year &+ year / 4 &- century &+ century / 4 &+ (153 &* month &+ 2) / 5
+        return Int64(days) + day - 719_469
     }
 
     private static func days(inMonth month: Int64, of year: Int64) -> Int64 {
