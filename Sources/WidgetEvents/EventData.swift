@@ -8,13 +8,13 @@ internal import WidgetModel
 /// Variables for required members have placeholder values, which are never returned: `members` throws if a member is
 /// missing.
 extension JSONReader {
-    /// All errors of data that ``event(of:_:)`` refuses: at most one for each member in the order of the data, then
+    /// All errors of data that ``content(of:_:_:)`` refuses: at most one for each member in the order of the data, then
     /// those of missing members. Bytes behind the data are an error if there is no other.
     mutating func problems(of type: EventType) -> [JSONError] {
         var problems: [JSONError]? = []
         var names = RecurringNames()
         do throws(JSONError) {
-            _ = try event(of: type, &problems, &names)
+            _ = try content(of: type, &problems, &names)
             try finish()
         } catch {
             if problems?.last != error { problems?.append(error) }
@@ -23,29 +23,31 @@ extension JSONReader {
     }
 
     /// - Parameter problems: receives the errors of members; nil to throw the first one.
-    mutating func event(
+    mutating func content(
         of type: EventType, _ problems: inout [JSONError]?, _ names: inout RecurringNames
-    ) throws(JSONError) -> FreshetEvent {
+    ) throws(JSONError) -> EventContent {
         switch type {
-        case .pushReceived, .appChanged, .reloadRequested: try reloadEvent(type, &problems, &names)
-        case .widgetPlaced: try placementEvent(&problems)
-        case .widgetConfigured, .widgetRemoved, .widgetViewed: try widgetEvent(type, &problems)
-        case .deviceEnvironmentChanged, .deviceRegistered, .deviceUnregistered: try deviceEvent(type, &problems)
-        case .stackChanged, .stackTurned: try stackEvent(type, &problems)
-        case .shortcutsReplaced: try shortcutsEvent(&problems)
-        case .interactionDonated: try interactionEvent(&problems)
+        case .pushReceived, .appChanged, .reloadRequested: try reload(type, &problems, &names)
+        case .widgetPlaced: .event(try placementEvent(&problems))
+        case .widgetConfigured, .widgetRemoved, .widgetViewed: .event(try widgetEvent(type, &problems))
+        case .deviceEnvironmentChanged, .deviceRegistered, .deviceUnregistered:
+            .event(try deviceEvent(type, &problems))
+        case .stackChanged, .stackTurned: .event(try stackEvent(type, &problems))
+        case .shortcutsReplaced: .event(try shortcutsEvent(&problems))
+        case .interactionDonated: .event(try interactionEvent(&problems))
         }
     }
 
-    private mutating func reloadEvent(
+    private mutating func reload(
         _ type: EventType, _ problems: inout [JSONError]?, _ names: inout RecurringNames
-    ) throws(JSONError) -> FreshetEvent {
-        var (app, audience, kinds) = ("", Audience.everyone, KindScope.all)
+    ) throws(JSONError) -> EventContent {
+        var (app, kinds) = (0, RecurringNames.allKinds)
+        var (audience, id) = (CompactReload.Audience.everyone, JSONStringToken?.none)
         var matching: WidgetConfiguration?
         var reason = type == .reloadRequested ? ReloadReason.operator : .push
         try members(of: type, &problems) { (reader, member) throws(JSONError) in
             switch member {
-            case .audience: audience = try reader.audience()
+            case .audience: (audience, id) = try reader.audience()
             case .kinds: kinds = try reader.kindScope(&names)
             case .matching:
                 let predicate = try WidgetConfiguration(from: &reader)
@@ -56,8 +58,16 @@ extension JSONReader {
             default: break
             }
         }
-        return FreshetEvent(
-            ReloadRequest(app: app, audience: audience, kinds: kinds, matching: matching, reason: reason))
+        if matching == nil, id?.isPlain ?? true {
+            return .reload(
+                CompactReload(
+                    app: app, kinds: kinds, audience: audience, reason: reason, id: id?.range ?? 0..<0))
+        }
+        return .event(
+            FreshetEvent(
+                ReloadRequest(
+                    app: names.apps[app], audience: audience.with(id.map { text(of: $0) } ?? ""),
+                    kinds: names.kinds[kinds], matching: matching, reason: reason)))
     }
 
     private mutating func placementEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
@@ -326,55 +336,66 @@ extension EventType {
 /// The parts of a reload request.
 extension JSONReader {
     /// `{"user": id}`, `{"device": id}`, `{"widget": id}` or `{"everyone": true}`; exactly one of them.
-    mutating func audience() throws(JSONError) -> Audience {
-        var audience: Audience?
+    mutating func audience() throws(JSONError) -> (audience: CompactReload.Audience, id: JSONStringToken?) {
+        var found: (audience: CompactReload.Audience, id: JSONStringToken?)?
         var count = 0
         let object = try beginObject()
         while let key = try nextKey() {
             switch key {
-            case "user": audience = .user(try identifier())
-            case "device": audience = .device(try identifier())
-            case "widget": audience = .widget(try identifier())
+            case "user": found = (.user, try checkedIdentifier())
+            case "device": found = (.device, try checkedIdentifier())
+            case "widget": found = (.widget, try checkedIdentifier())
             case "everyone":
                 _ = try peek()
                 let valueOffset = position
                 guard try bool() else { throw failure(.invalidValue, "expected true, found false", at: valueOffset) }
-                audience = .everyone
+                found = (.everyone, nil)
             default:
                 try skip()
                 continue
             }
             count += 1
         }
-        guard count == 1, let audience else {
+        guard count == 1, let found else {
             throw failure(
                 .invalidValue, "expected exactly one of user, device, widget, everyone, found \(count)",
                 at: object)
         }
-        return audience
+        return found
     }
 
-    /// A list of kind names or `"all"`.
-    fileprivate mutating func kindScope(_ names: inout RecurringNames) throws(JSONError) -> KindScope {
+    /// Reads an id without making it a text.
+    private mutating func checkedIdentifier() throws(JSONError) -> JSONStringToken {
+        let token = try stringToken()
+        // Nearly every id is printable ASCII of a permitted length, which needs no further check.
+        if token.isPlain, (1...Text.maximumIdentifierBytes).contains(token.range.count) { return token }
+        _ = try identifier(token)
+        return token
+    }
+
+    /// Reads a list of kind names or `"all"`, and returns its index among the names.
+    fileprivate mutating func kindScope(_ names: inout RecurringNames) throws(JSONError) -> Int {
         let kind = try peek()
         let offset = position
         switch kind {
         case .string:
-            return try string(#"a list of kinds or "all""#) { $0.elementsEqual("all".utf8) ? .all : nil }
+            return try string(#"a list of kinds or "all""#) {
+                $0.elementsEqual("all".utf8) ? RecurringNames.allKinds : nil
+            }
         case .array:
             try beginArray()
             guard try nextElement() else {
                 throw failure(.invalidValue, "expected at least one kind", at: offset)
             }
             let first = try names.kind(&self)
-            guard case .kinds(var kinds) = first, try nextElement() else { return first }
+            guard case .kinds(var kinds) = names.kinds[first], try nextElement() else { return first }
             repeat {
                 guard kinds.count < EventDecoder.maximumKinds else {
                     throw failure(.invalidValue, "more than \(EventDecoder.maximumKinds) kinds", at: offset)
                 }
                 kinds.append(try identifier())
             } while try nextElement()
-            return KindScope(names: kinds) ?? first
+            return KindScope(names: kinds).map { names.add($0) } ?? first
         case .null, .bool, .number, .object:
             throw wrongType(expected: "an array or a string", found: kind)
         }

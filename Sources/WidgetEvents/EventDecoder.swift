@@ -35,26 +35,27 @@ package struct EventDecoder: Sendable {
         bytes: [UInt8], value: Range<Int>?, attributes: EventAttributes, topic: EventTopic
     ) throws(EventError) -> DecodedEvent {
         var buffers = DecodingBuffers(bytes)
-        return try decode(value: value, attributes: attributes, topic: topic, buffers: &buffers)
+        let message = try decode(value: value, attributes: attributes, topic: topic, buffers: &buffers)
+        return buffers.event(message)
     }
 
     /// Decodes one of several messages.
     ///
     /// - Parameters:
     ///   - value: its place in the buffers' bytes; nil for a tombstone.
-    ///   - keepsIdentity: false to check `id` and `source` of a message in binary mode without returning them.
+    ///   - keepsAttributes: false to check `id` and `source` without returning them, and to leave out a time that does
+    ///     not matter.
     package func decode(
-        value: Range<Int>?, attributes: EventAttributes, topic: EventTopic, keepsIdentity: Bool = true,
+        value: Range<Int>?, attributes: EventAttributes, topic: EventTopic, keepsAttributes: Bool = true,
         buffers: inout DecodingBuffers
-    ) throws(EventError) -> DecodedEvent {
+    ) throws(EventError) -> DecodedMessage {
         let bytes = buffers.bytes
         guard let value else { throw EventError(code: .missingData, message: "the message has no value") }
         try checkSize(value.count)
         switch attributes.mode(in: bytes) {
         case .binary: break
         case .structured:
-            var structured = StructuredReader(bytes: bytes, value: value, topic: topic, ignoresTime: ignoresTimes)
-            return try structured.read()
+            return try decode(structured: value, topic: topic, keepsAttributes: keepsAttributes, &buffers)
         case .unsupported:
             let found = attributes.contentType.map { String(decoding: bytes[$0], as: UTF8.self) } ?? ""
             throw EventError(
@@ -68,23 +69,33 @@ package struct EventDecoder: Sendable {
         try EventAttribute.header("ce_specversion").checkVersion(
             bytes.span.extracting(required(attributes.specversion, "ce_specversion")))
         let id = try EventAttribute.header("ce_id").text(
-            bytes.span.extracting(required(attributes.id, "ce_id")), isKept: keepsIdentity)
+            bytes.span.extracting(required(attributes.id, "ce_id")), isKept: keepsAttributes)
         let source = try EventAttribute.header("ce_source").source(
-            bytes.span.extracting(required(attributes.source, "ce_source")), isKept: keepsIdentity)
-        let type = try EventAttribute.header("ce_type").type(
-            bytes.span.extracting(required(attributes.type, "ce_type")), topic: topic)
+            bytes.span.extracting(required(attributes.source, "ce_source")), isKept: keepsAttributes)
+        let type = try buffers.names.type(
+            required(attributes.type, "ce_type"), in: bytes, .header("ce_type"), topic: topic)
         var time: Timestamp?
-        if let range = attributes.time, !ignoresTimes {
+        if let range = attributes.time, !ignoresTimes, keepsAttributes || type.usesTime {
             do throws(EventError) {
                 time = try EventAttribute.header("ce_time").time(bytes.span.extracting(range))
             } catch {
                 if type.usesTime { throw error }
             }
         }
-        return DecodedEvent(
+        return DecodedMessage(
             id: id, source: source, time: time,
             traceparent: attributes.traceparent.flatMap { EventAttribute.traceparent(bytes[$0]) },
-            event: try buffers.event(of: type, value))
+            content: try buffers.content(of: type, value))
+    }
+
+    /// Decodes a message in structured mode; the parameters are those of
+    /// ``decode(value:attributes:topic:keepsAttributes:buffers:)``.
+    private func decode(
+        structured value: Range<Int>, topic: EventTopic, keepsAttributes: Bool, _ buffers: inout DecodingBuffers
+    ) throws(EventError) -> DecodedMessage {
+        var structured = StructuredReader(
+            value: value, topic: topic, ignoresTime: ignoresTimes, keepsAttributes: keepsAttributes)
+        return try structured.read(from: &buffers)
     }
 
     /// Decodes one message with its headers.
@@ -123,8 +134,9 @@ package struct EventDecoder: Sendable {
     ) throws(EventError) -> DecodedEvent {
         try checkSize(range.count)
         return try first(of: topics) { (topic) throws(EventError) in
-            var reader = StructuredReader(bytes: bytes, value: range, topic: topic, ignoresTime: ignoresTimes)
-            return try reader.read()
+            var buffers = DecodingBuffers(bytes)
+            let message = try decode(structured: range, topic: topic, keepsAttributes: true, &buffers)
+            return buffers.event(message)
         }
     }
 
@@ -149,7 +161,7 @@ package struct EventDecoder: Sendable {
     package func decode(data bytes: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
         try checkSize(bytes.count)
         var buffers = DecodingBuffers(bytes)
-        return try buffers.event(of: type, 0..<bytes.count)
+        return buffers.event(try buffers.content(of: type, 0..<bytes.count))
     }
 
     /// All errors of data that ``decode(data:of:)`` refuses.
@@ -167,8 +179,8 @@ package struct EventDecoder: Sendable {
 /// Memory that the decoding of several messages in one array shares.
 package struct DecodingBuffers: ~Copyable {
     let bytes: [UInt8]
-    private var reader: JSONReader
-    private var names = RecurringNames()
+    var reader: JSONReader
+    package internal(set) var names = RecurringNames()
 
     package init(_ bytes: [UInt8]) {
         self.bytes = bytes
@@ -176,49 +188,30 @@ package struct DecodingBuffers: ~Copyable {
     }
 
     /// Reads a document that is the data of an event.
-    mutating func event(of type: EventType, _ range: Range<Int>) throws(EventError) -> FreshetEvent {
+    mutating func content(of type: EventType, _ range: Range<Int>) throws(EventError) -> EventContent {
         reader.restart(in: range)
         var problems: [JSONError]?
         do throws(JSONError) {
-            let event = try reader.event(of: type, &problems, &names)
+            let content = try reader.content(of: type, &problems, &names)
             try reader.finish()
-            return event
+            return content
         } catch {
             throw EventError(error)
         }
     }
-}
 
-/// Names of apps and kinds, which recur from event to event, so that each is made a text once.
-struct RecurringNames {
-    private var apps: [String] = []
-    private var kinds: [(name: String, scope: KindScope)] = []
-
-    private static let limit = 8
-
-    /// The name of an app.
-    mutating func app(_ reader: inout JSONReader) throws(JSONError) -> String {
-        let token = try reader.stringToken()
-        if token.isPlain {
-            for app in apps where Text.equal(reader.bytes.span.extracting(token.range), app) { return app }
+    /// The event with this content.
+    package func event(_ content: EventContent) -> FreshetEvent {
+        switch content {
+        case .reload(let reload): FreshetEvent(names.request(reload, in: bytes))
+        case .event(let event): event
         }
-        let app = try reader.identifier(token)
-        if apps.count < Self.limit { apps.append(app) }
-        return app
     }
 
-    /// The scope of one kind.
-    mutating func kind(_ reader: inout JSONReader) throws(JSONError) -> KindScope {
-        let token = try reader.stringToken()
-        if token.isPlain {
-            for kind in kinds where Text.equal(reader.bytes.span.extracting(token.range), kind.name) {
-                return kind.scope
-            }
-        }
-        let name = try reader.identifier(token)
-        let scope = KindScope.kinds([name])
-        if kinds.count < Self.limit { kinds.append((name, scope)) }
-        return scope
+    func event(_ message: DecodedMessage) -> DecodedEvent {
+        DecodedEvent(
+            id: message.id, source: message.source, time: message.time, traceparent: message.traceparent,
+            event: event(message.content))
     }
 }
 
@@ -274,7 +267,10 @@ enum EventAttribute: CustomStringConvertible {
     }
 
     func checkVersion(_ bytes: Span<UInt8>) throws(EventError) {
-        guard !Text.equal(bytes, "1.0") else { return }
+        let isSupported =
+            bytes.count == 3 && bytes[0] == UInt8(ascii: "1") && bytes[1] == UInt8(ascii: ".")
+            && bytes[2] == UInt8(ascii: "0")
+        if isSupported { return }
         throw invalid("expected \"1.0\", found \(Text.quoted(try text(bytes)))")
     }
 
@@ -369,15 +365,15 @@ package struct EventAttributes: Sendable {
     /// Whether a header asks for the outcome of the event.
     package var asksForOutcome: Bool { outcome != nil }
 
+    /// Whether a header has an option of ``EventHandling``.
+    package var haveOptions: Bool { outcome != nil || user != nil || order != nil }
+
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
 
     /// The message's mode. Without a content type, a message without attributes in headers is in structured mode, since
     /// some tools cannot set headers.
     func mode(in bytes: [UInt8]) -> EventContentMode {
-        if let contentType {
-            if "application/json" ~= ShortText(bytes, contentType) { return .binary }
-            return EventContentMode(contentType: bytes[contentType])
-        }
+        if let contentType { return EventContentMode(contentType: contentType, in: bytes) }
         return specversion == nil && id == nil && source == nil && type == nil ? .structured : .binary
     }
 
@@ -416,8 +412,27 @@ enum EventContentMode: Equatable {
     case structured
     case unsupported
 
-    /// - Parameter contentType: media type with parameters.
-    init(contentType: ArraySlice<UInt8>) {
+    /// - Parameter contentType: place of the media type, with parameters.
+    init(contentType: Range<Int>, in bytes: [UInt8]) {
+        // Nearly every message has one of these, in this spelling.
+        if "application/json" ~= ShortText(bytes, contentType) {
+            self = .binary
+        } else if Self.isStructured(bytes.span.extracting(contentType)) {
+            self = .structured
+        } else {
+            self.init(anySpelling: bytes[contentType])
+        }
+    }
+
+    /// Whether a media type, with or without parameters, is that of the structured mode as the specification spells it.
+    private static func isStructured(_ contentType: Span<UInt8>) -> Bool {
+        let name = "application/cloudevents+json"
+        let count = name.utf8.count
+        guard contentType.count >= count, Text.equal(contentType.extracting(0..<count), name) else { return false }
+        return contentType.count == count || contentType[count] == UInt8(ascii: ";")
+    }
+
+    private init(anySpelling contentType: ArraySlice<UInt8>) {
         let essence = contentType.prefix { $0 != UInt8(ascii: ";") }
         let type = String(decoding: essence, as: UTF8.self).lowercased()
         switch String(type.drop { $0 == " " }.prefix { $0 != " " }) {

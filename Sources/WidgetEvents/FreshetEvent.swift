@@ -39,12 +39,7 @@ package struct FreshetEvent: Hashable, Sendable {
 
     package var type: EventType {
         switch change {
-        case .reload(let request):
-            switch request.reason {
-            case .foreground, .background: .appChanged
-            case .operator: .reloadRequested
-            case .push, .placed, .configured, .environment, .policy: .pushReceived
-            }
+        case .reload(let request): EventType(reloading: request.reason)
         case .widget(.placed): .widgetPlaced
         case .widget(.configured): .widgetConfigured
         case .widget(.removed): .widgetRemoved
@@ -110,6 +105,15 @@ package enum EventType: String, CaseIterable, Sendable {
 
     /// Whether the time of an event of the type matters. For other types, a time that cannot be read is ignored.
     var usesTime: Bool { topic == .widgets || topic == .donations }
+
+    /// The type of an event that requests reloads.
+    package init(reloading reason: ReloadReason) {
+        switch reason {
+        case .foreground, .background: self = .appChanged
+        case .operator: self = .reloadRequested
+        case .push, .placed, .configured, .environment, .policy: self = .pushReceived
+        }
+    }
 
     /// The type with this name, given as bytes.
     init?(utf8: Span<UInt8>) {

@@ -10,41 +10,41 @@ import Foundation
 #endif
 
 /// Reads an event in structured mode: one JSON object with the attributes and the data.
-struct StructuredReader: ~Copyable {
+struct StructuredReader {
+    private let value: Range<Int>
+    private let topic: EventTopic
+    private let ignoresTime: Bool
+    private let keepsAttributes: Bool
     /// Nil: the first error of the data is thrown.
     private var problems: [JSONError]?
-    private let topic: EventTopic
-    private var reader: JSONReader
-    private var names = RecurringNames()
-    private let bytes: [UInt8]
-    private let value: Range<Int>
 
     private var hasVersion = false
     private var id: String?
     private var source: String?
     private var type: EventType?
-    private var time: Timestamp?
+    /// The time, which is read when the type is known.
+    private var time: JSONStringToken?
     /// Error of a time, which counts for types that use it.
     private var timeError: EventError?
-    private let ignoresTime: Bool
     private var traceparent: String?
-    private var event: FreshetEvent?
+    private var content: EventContent?
     /// Index of the data if it precedes the type.
     private var dataOffset: Int?
     /// The decoded `data_base64`.
     private var decoded: [UInt8]?
 
-    init(bytes: [UInt8], value: Range<Int>, topic: EventTopic, ignoresTime: Bool) {
-        self.ignoresTime = ignoresTime
-        self.bytes = bytes
-        self.value = value
-        self.topic = topic
-        reader = JSONReader(bytes, in: value)
+    /// - Parameters:
+    ///   - value: place of the event in the bytes.
+    ///   - keepsAttributes: false to check `id` and `source` without returning them, and to leave out a time that does
+    ///     not matter.
+    init(value: Range<Int>, topic: EventTopic, ignoresTime: Bool, keepsAttributes: Bool) {
+        (self.value, self.topic) = (value, topic)
+        (self.ignoresTime, self.keepsAttributes) = (ignoresTime, keepsAttributes)
     }
 
-    mutating func read() throws(EventError) -> DecodedEvent {
+    mutating func read(from buffers: inout DecodingBuffers) throws(EventError) -> DecodedMessage {
         do {
-            return try readEvent()
+            return try readEvent(&buffers)
         } catch let error as JSONError {
             throw EventError(error)
         } catch {
@@ -52,87 +52,107 @@ struct StructuredReader: ~Copyable {
         }
     }
 
-    private mutating func readEvent() throws -> DecodedEvent {
-        try reader.beginObject()
-        while let key = try reader.nextKey() { try readMember(key) }
-        try reader.finish()
+    private mutating func readEvent(_ buffers: inout DecodingBuffers) throws -> DecodedMessage {
+        buffers.reader.restart(in: value)
+        try buffers.reader.beginObject()
+        while let key = try buffers.reader.nextKey() { try readMember(key, &buffers) }
+        try buffers.reader.finish()
 
         guard hasVersion else { throw EventAttribute.member("specversion").missing }
         guard let id else { throw EventAttribute.member("id").missing }
         guard let source else { throw EventAttribute.member("source").missing }
         guard let type else { throw EventAttribute.member("type").missing }
-        if let timeError, type.usesTime { throw timeError }
+        let time = try time(of: type, &buffers.reader)
         if let dataOffset {
-            reader = JSONReader(bytes, in: value, startingAt: dataOffset, root: "/data")
-            event = try reader.event(of: type, &problems, &names)
+            var reader = JSONReader(buffers.bytes, in: value, startingAt: dataOffset, root: "/data")
+            content = try reader.content(of: type, &problems, &buffers.names)
         }
         if let decoded {
-            guard event == nil else {
+            guard content == nil else {
                 throw EventError(
                     code: .invalidAttribute, message: "expected either data or data_base64, found both",
                     pointer: "/data_base64")
             }
-            event = try read(decoded, of: type)
+            content = .event(try read(decoded, of: type))
         }
-        guard let event else {
+        guard let content else {
             throw EventError(code: .missingData, message: "the event has no data", pointer: "/data")
         }
-        return DecodedEvent(id: id, source: source, time: time, traceparent: traceparent, event: event)
+        return DecodedMessage(id: id, source: source, time: time, traceparent: traceparent, content: content)
     }
 
-    private mutating func readMember(_ key: JSONKey) throws {
+    private mutating func readMember(_ key: JSONKey, _ buffers: inout DecodingBuffers) throws {
         switch key {
         case "specversion":
-            let text = try text(.member("specversion"))
+            let text = try text(.member("specversion"), &buffers.reader)
             try EventAttribute.member("specversion").checkVersion(text.span)
             hasVersion = true
         case "id":
-            let text = try text(.member("id"))
-            id = try EventAttribute.member("id").text(text.span)
+            let text = try text(.member("id"), &buffers.reader)
+            id = try EventAttribute.member("id").text(text.span, isKept: keepsAttributes)
         case "source":
-            let text = try text(.member("source"))
-            source = try EventAttribute.member("source").source(text.span)
-        case "type":
-            let text = try text(.member("type"))
-            type = try EventAttribute.member("type").type(text.span, topic: topic)
+            let text = try text(.member("source"), &buffers.reader)
+            source = try EventAttribute.member("source").source(text.span, isKept: keepsAttributes)
+        case "type": type = try readType(&buffers)
         case "time":
-            guard try !reader.takeNull() else { return }
-            try readTime()
+            guard try !buffers.reader.takeNull() else { return }
+            try readTime(&buffers.reader)
         case "datacontenttype":
-            guard try !reader.takeNull() else { return }
-            try checkContentType()
+            guard try !buffers.reader.takeNull() else { return }
+            try checkContentType(&buffers.reader)
         case "traceparent":
-            guard try !reader.takeNull() else { return }
-            traceparent = EventAttribute.traceparent(try text(.member("traceparent")))
+            guard try !buffers.reader.takeNull() else { return }
+            traceparent = EventAttribute.traceparent(try text(.member("traceparent"), &buffers.reader))
         case "data":
-            guard try !reader.takeNull() else { return }
+            guard try !buffers.reader.takeNull() else { return }
             if let type {
-                event = try reader.event(of: type, &problems, &names)
+                content = try buffers.reader.content(of: type, &problems, &buffers.names)
             } else {
-                dataOffset = try reader.skip().lowerBound
+                dataOffset = try buffers.reader.skip().lowerBound
             }
         case "data_base64":
-            guard try !reader.takeNull() else { return }
-            decoded = try base64()
-        default: try reader.skip()
+            guard try !buffers.reader.takeNull() else { return }
+            decoded = try base64(&buffers.reader)
+        default: try buffers.reader.skip()
         }
     }
 
-    private mutating func readTime() throws {
+    private func readType(_ buffers: inout DecodingBuffers) throws(EventError) -> EventType {
+        let token = try token(.member("type"), &buffers.reader)
+        guard token.hasEscapes else {
+            return try buffers.names.type(token.range, in: buffers.bytes, .member("type"), topic: topic)
+        }
+        return try EventAttribute.member("type").type(buffers.reader.utf8(of: token).span, topic: topic)
+    }
+
+    private mutating func readTime(_ reader: inout JSONReader) throws {
         let start = reader.checkpoint
         do throws(EventError) {
-            let text = try text(.member("time"))
-            if !ignoresTime { time = try EventAttribute.member("time").time(text.span) }
+            time = try token(.member("time"), &reader)
         } catch {
-            if !ignoresTime { timeError = error }
+            timeError = error
             reader.rewind(to: start)
             try reader.skip()
         }
     }
 
+    /// The time of an event of this type.
+    private func time(of type: EventType, _ reader: inout JSONReader) throws(EventError) -> Timestamp? {
+        guard !ignoresTime, keepsAttributes || type.usesTime else { return nil }
+        do throws(EventError) {
+            if let timeError { throw timeError }
+            return try time.map { (token) throws(EventError) in
+                try EventAttribute.member("time").time(reader.utf8(of: token).span)
+            }
+        } catch {
+            if type.usesTime { throw error }
+            return nil
+        }
+    }
+
     /// Decodes Base64 with padding (RFC 4648, section 4), in the only spelling of its bytes.
-    private mutating func base64() throws(EventError) -> [UInt8] {
-        let text = Data(try text(.member("data_base64")))
+    private func base64(_ reader: inout JSONReader) throws(EventError) -> [UInt8] {
+        let text = Data(try text(.member("data_base64"), &reader))
         guard let data = Data(base64Encoded: text), data.base64EncodedData() == text else {
             throw EventAttribute.member("data_base64").invalid("expected Base64 (RFC 4648)")
         }
@@ -143,7 +163,7 @@ struct StructuredReader: ~Copyable {
     private func read(_ decoded: [UInt8], of type: EventType) throws(EventError) -> FreshetEvent {
         do throws(EventError) {
             var buffers = DecodingBuffers(decoded)
-            return try buffers.event(of: type, 0..<decoded.count)
+            return buffers.event(try buffers.content(of: type, 0..<decoded.count))
         } catch {
             let place = error.pointer.map { $0.isEmpty ? "" : " at \($0)" } ?? ""
             throw EventError(
@@ -152,9 +172,14 @@ struct StructuredReader: ~Copyable {
         }
     }
 
-    private mutating func checkContentType() throws(EventError) {
-        let text = try text(.member("datacontenttype"))
-        guard EventContentMode(contentType: text) == .binary else {
+    private func checkContentType(_ reader: inout JSONReader) throws(EventError) {
+        let token = try token(.member("datacontenttype"), &reader)
+        let text = reader.utf8(of: token)
+        let mode =
+            token.hasEscapes
+            ? EventContentMode(contentType: 0..<text.count, in: Array(text))
+            : EventContentMode(contentType: token.range, in: reader.bytes)
+        guard mode == .binary else {
             let found = Text.quoted(String(decoding: text, as: UTF8.self))
             throw EventError(
                 code: .unsupportedContentType, message: "expected data in application/json, found \(found)",
@@ -163,10 +188,17 @@ struct StructuredReader: ~Copyable {
     }
 
     /// The value of an attribute.
-    private mutating func text(_ attribute: EventAttribute) throws(EventError) -> ArraySlice<UInt8> {
+    private func text(
+        _ attribute: EventAttribute, _ reader: inout JSONReader
+    ) throws(EventError) -> ArraySlice<UInt8> {
+        reader.utf8(of: try token(attribute, &reader))
+    }
+
+    private func token(
+        _ attribute: EventAttribute, _ reader: inout JSONReader
+    ) throws(EventError) -> JSONStringToken {
         do throws(JSONError) {
-            let token = try reader.stringToken()
-            return reader.utf8(of: token)
+            return try reader.stringToken()
         } catch {
             guard error.kind == .wrongType else { throw EventError(error) }
             throw attribute.invalid(error.message)

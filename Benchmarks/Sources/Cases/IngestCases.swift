@@ -71,7 +71,10 @@ struct IngestCases {
         return MeasuredCase(name: name, items: Self.count, expected: Self.count) {
             let prepared = PreparedBatch(batch, decoder: decoder)
             return prepared.items.count { item in
-                if case .event = prepared.content(item) { true } else { false }
+                switch prepared.content(item) {
+                case .reload, .event: true
+                case .rejected, .repeated: false
+                }
             }
         }
     }

@@ -33,25 +33,29 @@ struct ViewedContent: Sendable {
 /// Folds a polled batch in memory, so that many events for one target become one row of SQL input.
 /// Pure.
 struct BatchFold: Sendable {
-    /// Target of a reload request.
-    private struct Target: Hashable {
-        /// Nil for everyone.
-        let audience: TimelineMark.Audience?
-        /// The app with the id of the user, device or widget; empty for everyone.
-        let id: ScopedIdentifier
+    /// Timelines of a reload of everyone.
+    private struct Everyone: Hashable {
+        let appID: Int32
         /// Nil for all kinds of the app.
         let kindID: Int32?
         let matching: WidgetConfiguration?
     }
 
+    /// Ids of an app and kinds that requests refer to by the indices of their names.
+    private struct KnownKinds {
+        let app: Int
+        let kinds: Int
+        let appID: Int32
+        /// Nil for all kinds of the app.
+        let kindIDs: [Int32?]
+    }
+
     let directory: KindDirectory
     private let divertedApps: Set<Int32>
     private let fullApps: Set<Int32>
-    private var reloadsOfEveryone: [Target: EveryoneReload] = [:]
-    /// The folded targeted requests in the order of each target's first one.
-    private var targeted: [TimelineMark] = []
-    /// Place of each target in ``targeted``.
-    private var places: [Target: Int] = [:]
+    private var reloadsOfEveryone: [Everyone: EveryoneReload] = [:]
+    /// The folded targeted requests.
+    private var targeted = MarkTable()
     /// Views in log order.
     private(set) var views: [WidgetView] = []
     /// The latest view of each widget.
@@ -72,14 +76,15 @@ struct BatchFold: Sendable {
     private(set) var kept: [Int] = []
     /// Number of events, whatever their outcome.
     private(set) var eventCount: Int64 = 0
-    /// Numbers of events by registered app, whatever their outcome.
-    private(set) var events: [Int32: Int64] = [:]
+    /// Numbers of events by registered app, without the latest ones of one app.
+    private var counted: [Int32: Int64] = [:]
+    private var latest: (appID: Int32, events: Int64) = (0, 0)
     /// Number of events that were not rejected.
     private(set) var accepted = 0
-    /// The app of the latest event, and the first kinds that reloads name: a batch has few, and their ids are found
-    /// without hashing their names again.
+    /// The app of the latest event that is not added as ``CompactReload``.
     private var latestApp: RegisteredApp?
-    private var kindIDs: [(appID: Int32, name: String, id: Int32)] = []
+    /// The first kinds of requests: a batch has few.
+    private var knownKinds: [KnownKinds] = []
     /// Apps and kinds that were not found, by their bytes: the directory may be outdated.
     private var unknown: [[UInt8]: DirectoryName] = [:]
 
@@ -94,15 +99,31 @@ struct BatchFold: Sendable {
 
     /// Makes room for the targets of this many events.
     mutating func reserve(_ events: Int) {
-        targeted.reserveCapacity(events)
-        places.reserveCapacity(events)
+        targeted.reserve(events)
+    }
+
+    /// Numbers of events by registered app, whatever their outcome.
+    var events: [Int32: Int64] {
+        counted.merging(latest.events > 0 ? [latest.appID: latest.events] : [:], uniquingKeysWith: +)
+    }
+
+    private mutating func countEvent(of appID: Int32) {
+        if latest.appID != appID {
+            counted = events
+            latest = (appID, 0)
+        }
+        latest.events += 1
     }
 
     /// The apps and kinds that were not found.
     var unknownNames: [DirectoryName] { Array(unknown.values) }
 
     /// The apps of the batch whose events are diverted.
-    var divertedAppsOfBatch: [Int32] { divertedApps.filter { events[$0] != nil } }
+    var divertedAppsOfBatch: [Int32] {
+        guard !divertedApps.isEmpty else { return [] }
+        let events = events
+        return divertedApps.filter { events[$0] != nil }
+    }
 
     /// Whether the fold diverts the app's events.
     func isDiverted(_ appID: Int32) -> Bool { divertedApps.contains(appID) }
@@ -114,23 +135,26 @@ struct BatchFold: Sendable {
     }
 
     /// Whether the changes to existing timelines are marks of users that match any configuration.
-    var isOfUsers: Bool { views.isEmpty && targeted.allSatisfy(\.isOfUser) }
+    var isOfUsers: Bool { views.isEmpty && targeted.marks.allSatisfy(\.isOfUser) }
 
     /// Number of rows of SQL input for targeted requests.
-    var markCount: Int { targeted.count }
+    var markCount: Int { targeted.marks.count }
 
     /// The folded targeted requests in log order, since a timeline's row keeps the last cause.
     var marks: [TimelineMark] {
+        let marks = targeted.marks
+        let areInOrder = marks.indices.dropFirst().allSatisfy { marks[$0 - 1].cause.precedes(marks[$0].cause) }
+        if areInOrder { return marks }
         // Sorted by their places, since a mark is large.
-        let order = targeted.indices.sorted { targeted[$0].cause.precedes(targeted[$1].cause) }
-        return order.map { targeted[$0] }
+        let order = marks.indices.sorted { marks[$0].cause.precedes(marks[$1].cause) }
+        return order.map { marks[$0] }
     }
 
     /// Kinds of the targeted requests in the interactive and push lanes.
     var urgentKinds: Set<Int32> {
         var kinds: Set<Int32> = []
         var apps: Set<Int32> = []
-        for mark in targeted where mark.lane <= .push {
+        for mark in targeted.marks where mark.lane <= .push {
             if let kindID = mark.kindID { kinds.insert(kindID) } else { apps.insert(mark.appID) }
         }
         guard !apps.isEmpty else { return kinds }
@@ -150,7 +174,7 @@ struct BatchFold: Sendable {
     mutating func reject(_ event: RejectedEvent, isTopicShared: Bool = true, isTopicFull: Bool = false) {
         eventCount += 1
         let app = event.app.flatMap(registeredApp)
-        if let app { events[app.id, default: 0] += 1 }
+        if let app { countEvent(of: app.id) }
         if event.keepsOutcome { kept.append(event.record) }
         // An event that the topic may not carry belongs to another app.
         if let app, event.code != DeadLetterCause.notAllowed.rawValue, isTopicShared, fullApps.contains(app.id) {
@@ -162,6 +186,27 @@ struct BatchFold: Sendable {
         }
     }
 
+    /// Adds a request without options whose app and kinds are registered.
+    ///
+    /// - Parameters:
+    ///   - names: names that the request refers to; the same for all requests of the batch.
+    ///   - bytes: bytes that the request refers to.
+    /// - Returns: false if a name is not registered or the app is diverted. The request must then be added as event.
+    mutating func add(
+        _ reload: CompactReload, _ names: RecurringNames, in bytes: [UInt8], at position: EventPosition
+    ) -> Bool {
+        guard let known = known(reload, names) else { return false }
+        eventCount += 1
+        countEvent(of: known.appID)
+        for kindID in known.kindIDs {
+            mark(
+                TimelineMark.Audience(reload.audience), id: reload.id, in: bytes, appID: known.appID, kindID: kindID,
+                reload.reason, at: position)
+        }
+        accepted += 1
+        return true
+    }
+
     /// The parameters are those of ``reject(_:isTopicShared:isTopicFull:)``.
     mutating func add(_ event: BatchEvent, isTopicShared: Bool = true, isTopicFull: Bool = false) {
         eventCount += 1
@@ -169,7 +214,7 @@ struct BatchFold: Sendable {
         let app = registeredApp(event.event.app)
         latestApp = app
         if let app {
-            events[app.id, default: 0] += 1
+            countEvent(of: app.id)
             if divertedApps.contains(app.id) {
                 if isTopicShared, fullApps.contains(app.id) {
                     dropped.append(.dropped(event.record, app: app.name))
@@ -262,66 +307,49 @@ extension BatchFold {
 
 // MARK: - Reload requests
 
-extension TimelineMark {
-    fileprivate mutating func add(_ reason: ReloadReason, at position: EventPosition) {
-        events += 1
-        urgency = max(urgency, reason.urgency)
-        lane = min(lane, reason.lane)
-        cause = position
-        self.reason = reason
-    }
-}
-
 extension BatchFold {
     private mutating func add(
         _ request: ReloadRequest, of app: RegisteredApp, in event: BatchEvent
     ) throws(RejectedEvent) {
         // One row of input per kind, or one without a kind for all kinds.
-        switch request.kinds {
-        case .all: mark(request, appID: app.id, kindID: nil, at: event.position)
-        case .kinds(let names) where names.count == 1:
-            mark(request, appID: app.id, kindID: try kindID(names[0], of: app, in: event), at: event.position)
-        case .kinds(let names):
-            var ids: [Int32] = []
-            for name in names { ids.append(try kindID(name, of: app, in: event)) }
-            for id in ids { mark(request, appID: app.id, kindID: id, at: event.position) }
+        var kindIDs: [Int32?] = [nil]
+        if case .kinds(let names) = request.kinds {
+            kindIDs = []
+            for name in names {
+                if let id = kindID(name, of: app) {
+                    kindIDs.append(id)
+                } else {
+                    kindIDs.append(try kind(name, of: app, pointer: "/kinds", in: event).id)
+                }
+            }
+        }
+        let id = Array((request.audience.identifier ?? "").utf8)
+        for kindID in kindIDs {
+            mark(
+                TimelineMark.Audience(request.audience), id: id.indices, in: id, appID: app.id, kindID: kindID,
+                matching: request.matching, request.reason, at: event.position)
         }
     }
 
-    private mutating func mark(_ request: ReloadRequest, appID: Int32, kindID: Int32?, at position: EventPosition) {
-        let audience: TimelineMark.Audience?
-        let id: String
-        switch request.audience {
-        case .user(let user): (audience, id) = (.user, user)
-        case .device(let device): (audience, id) = (.device, device)
-        case .widget(let widget): (audience, id) = (.widget, widget)
-        case .everyone: (audience, id) = (nil, "")
+    /// Adds a request to the mark of its target, or to the reload of everyone.
+    ///
+    /// - Parameters:
+    ///   - audience: nil for everyone.
+    ///   - id: place of the audience's id in the bytes.
+    private mutating func mark(
+        _ audience: TimelineMark.Audience?, id: Range<Int>, in bytes: [UInt8], appID: Int32, kindID: Int32?,
+        matching: WidgetConfiguration? = nil, _ reason: ReloadReason, at position: EventPosition
+    ) {
+        if let audience {
+            let target = MarkTable.Target(
+                audience: audience, appID: appID, kindID: kindID, matching: matching?.canonical)
+            return targeted.add(target, id: id, in: bytes, reason, at: position)
         }
-        let target = Target(
-            audience: audience, id: ScopedIdentifier(appID, id), kindID: kindID, matching: request.matching)
-        guard let audience else {
-            let earlier = reloadsOfEveryone[target]
-            reloadsOfEveryone[target] = EveryoneReload(
-                appID: appID, kindID: kindID, matching: request.matching?.canonical, events: 1 + (earlier?.events ?? 0),
-                urgency: max(request.reason.urgency, earlier?.urgency ?? .budgeted), cause: position,
-                reason: request.reason)
-            return
-        }
-        let place = place(of: target)
-        if place == targeted.count {
-            targeted.append(
-                TimelineMark(
-                    audience: audience, appID: appID, audienceID: id, kindID: kindID,
-                    matching: request.matching?.canonical, events: 0, urgency: .budgeted, lane: .bulk, cause: position,
-                    reason: request.reason))
-        }
-        targeted[place].add(request.reason, at: position)
-    }
-
-    /// The place of a target's mark; the end for a new target, which is noted.
-    private mutating func place(of target: Target) -> Int {
-        func noted(_ place: inout Int) -> Int { place }
-        return noted(&places[target, default: targeted.count])
+        let everyone = Everyone(appID: appID, kindID: kindID, matching: matching)
+        let earlier = reloadsOfEveryone[everyone]
+        reloadsOfEveryone[everyone] = EveryoneReload(
+            appID: appID, kindID: kindID, matching: matching?.canonical, events: 1 + (earlier?.events ?? 0),
+            urgency: max(reason.urgency, earlier?.urgency ?? .budgeted), cause: position, reason: reason)
     }
 
     private func ofEveryone(_ isIncluded: (EveryoneReload) -> Bool) -> [EveryoneReload] {
@@ -371,19 +399,46 @@ extension BatchFold {
         return kind
     }
 
-    /// Id of a kind that a reload names.
-    private mutating func kindID(
-        _ name: String, of app: RegisteredApp, in event: BatchEvent
-    ) throws(RejectedEvent) -> Int32 {
-        for known in kindIDs where known.appID == app.id && Text.equal(known.name, name) { return known.id }
-        // A reload needs no definition.
-        let id: Int32
-        if let unreadable = directory.unreadableKind(name, of: app) {
-            id = unreadable.id
-        } else {
-            id = try kind(name, of: app, pointer: "/kinds", in: event).id
+    /// Id of a kind that a reload names; nil if there is none. A reload needs no definition.
+    private func kindID(_ name: String, of app: RegisteredApp) -> Int32? {
+        if let unreadable = directory.unreadableKind(name, of: app) { return unreadable.id }
+        guard let kind = directory.kind(name, of: app), Text.equal(kind.definition.name, name) else { return nil }
+        return kind.id
+    }
+
+    /// The registered app and kinds of a request; nil if one is not registered or the app is diverted.
+    private mutating func known(_ reload: CompactReload, _ names: RecurringNames) -> KnownKinds? {
+        for known in knownKinds where known.app == reload.app && known.kinds == reload.kinds { return known }
+        guard let app = registeredApp(names.apps[reload.app]), !divertedApps.contains(app.id) else { return nil }
+        var kindIDs: [Int32?] = [nil]
+        if case .kinds(let names) = names.kinds[reload.kinds] {
+            kindIDs = names.map { kindID($0, of: app) }
+            guard kindIDs.allSatisfy({ $0 != nil }) else { return nil }
         }
-        if kindIDs.count < 16 { kindIDs.append((app.id, name, id)) }
-        return id
+        let known = KnownKinds(app: reload.app, kinds: reload.kinds, appID: app.id, kindIDs: kindIDs)
+        if knownKinds.count < 16 { knownKinds.append(known) }
+        return known
+    }
+}
+
+extension TimelineMark.Audience {
+    /// Nil for everyone.
+    fileprivate init?(_ audience: CompactReload.Audience) {
+        switch audience {
+        case .user: self = .user
+        case .device: self = .device
+        case .widget: self = .widget
+        case .everyone: return nil
+        }
+    }
+
+    /// Nil for everyone.
+    fileprivate init?(_ audience: Audience) {
+        switch audience {
+        case .user: self = .user
+        case .device: self = .device
+        case .widget: self = .widget
+        case .everyone: return nil
+        }
     }
 }

@@ -10,18 +10,24 @@ import WidgetStore
 struct PreparedBatch: Sendable {
     let batch: KafkaBatch
     private var contents: [RecordContent]
+    /// Names that the requests refer to.
+    private let names: RecurringNames
+    /// Index of each of the batch's topics in ``IngestTopics/all``; -1 for one that ingest does not read.
+    private let topicNumbers: [Int16]
     private let decoder: RecordDecoder
 
     init(_ batch: KafkaBatch, decoder: RecordDecoder) {
         self.batch = batch
         self.decoder = decoder
         let topics = batch.topics.map(decoder.topic)
+        topicNumbers = topics.map { $0?.index ?? -1 }
         var buffers = DecodingBuffers(batch.bytes)
         contents = []
         contents.reserveCapacity(batch.count)
         for (index, record) in batch.records.enumerated() {
             contents.append(decoder.content(index, of: batch, topics[Int(record.topicIndex)], &buffers))
         }
+        names = buffers.names
     }
 
     /// Indices of all messages.
@@ -61,6 +67,12 @@ struct PreparedBatch: Sendable {
             let isShared = full.isEmpty || decoder.isShared(batch.topic(item))
             let isFull = !fullTopics.isEmpty && fullTopics.contains(batch.topic(item))
             switch contents[item] {
+            case .reload(let reload):
+                let position = position(item)
+                if fold.add(reload, names, in: batch.bytes, at: position) { continue }
+                let request = names.request(reload, in: batch.bytes)
+                let event = BatchEvent(record: item, position: position, time: nil, event: FreshetEvent(request))
+                fold.add(event, isTopicShared: isShared, isTopicFull: isFull)
             case .event(let event): fold.add(event, isTopicShared: isShared, isTopicFull: isFull)
             case .rejected(let event): fold.reject(event, isTopicShared: isShared, isTopicFull: isFull)
             case .repeated: break
@@ -69,13 +81,22 @@ struct PreparedBatch: Sendable {
         return (fold, items.count)
     }
 
+    private func position(_ index: Int) -> EventPosition {
+        let record = batch.records[index]
+        return EventPosition(
+            topic: topicNumbers[Int(record.topicIndex)], partition: record.partition, offset: record.offset)
+    }
+
     /// Content of a message.
     func content(_ index: Int) -> RecordContent { contents[index] }
 
     /// Type of a message's event; nil if it cannot be applied.
     func type(_ index: Int) -> EventType? {
-        guard case .event(let event) = contents[index] else { return nil }
-        return event.event.type
+        switch contents[index] {
+        case .reload(let reload): EventType(reloading: reload.reason)
+        case .event(let event): event.event.type
+        case .rejected, .repeated: nil
+        }
     }
 
     /// Place of a message as text, such as `freshet.pushes/3@1042`.
@@ -88,7 +109,7 @@ struct PreparedBatch: Sendable {
     func event(_ index: Int) -> BatchEvent? {
         var buffers = DecodingBuffers(batch.bytes)
         let content = decoder.content(
-            index, of: batch, decoder.topic(batch.topic(index)), keepsIdentity: true, &buffers)
+            index, of: batch, decoder.topic(batch.topic(index)), keepsAttributes: true, &buffers)
         guard case .event(let event) = content else { return nil }
         return event
     }
@@ -97,6 +118,8 @@ struct PreparedBatch: Sendable {
     mutating func reject(_ index: Int, code: String, message: String) {
         let rejected =
             switch contents[index] {
+            case .reload(let reload):
+                RejectedEvent(record: index, app: names.apps[reload.app], code: code, message: message)
             case .event(let event):
                 RejectedEvent(
                     record: index, app: event.event.app, code: code, message: message,
@@ -147,8 +170,11 @@ struct PreparedBatch: Sendable {
 
 /// A decoded message.
 enum RecordContent: Sendable {
+    /// A request without options, nearly every event of a busy topic.
+    case reload(CompactReload)
     case event(BatchEvent)
-    case rejected(RejectedEvent)
+    // Larger than a request, and rare.
+    indirect case rejected(RejectedEvent)
     /// An event that has been applied already.
     case repeated
 }
@@ -180,9 +206,10 @@ struct RecordDecoder: Sendable {
     ///
     /// - Parameters:
     ///   - topic: its topic; nil if ingest does not read it.
-    ///   - keepsIdentity: whether to return `id` and `source` also of an event whose outcome is not kept.
+    ///   - keepsAttributes: whether to return the attributes also of an event whose outcome is not kept, and never a
+    ///     ``RecordContent/reload(_:)``.
     func content(
-        _ index: Int, of batch: KafkaBatch, _ topic: IngestTopics.Input?, keepsIdentity: Bool = false,
+        _ index: Int, of batch: KafkaBatch, _ topic: IngestTopics.Input?, keepsAttributes: Bool = false,
         _ buffers: inout DecodingBuffers
     ) -> RecordContent {
         guard let topic else {
@@ -197,18 +224,25 @@ struct RecordDecoder: Sendable {
         }
         var app: String?
         do throws(EventError) {
-            let decoded = try decoder.decode(
+            let message = try decoder.decode(
                 value: record.valueRange, attributes: attributes, topic: topic.carries,
-                keepsIdentity: keepsIdentity || attributes.asksForOutcome, buffers: &buffers)
-            app = decoded.event.app
-            guard topic.allows(decoded.event.app) else { return notAllowed(index, app: decoded.event.app) }
+                keepsAttributes: keepsAttributes || attributes.asksForOutcome, buffers: &buffers)
+            let trace = message.traceparent.flatMap { TraceParent($0) }
+            if case .reload(let reload) = message.content, !keepsAttributes, !attributes.haveOptions,
+                !(trace?.isSampled ?? false)
+            {
+                let name = buffers.names.apps[reload.app]
+                return topic.allows(name) ? .reload(reload) : notAllowed(index, app: name)
+            }
+            let event = buffers.event(message.content)
+            app = event.app
+            guard topic.allows(event.app) else { return notAllowed(index, app: event.app) }
             return .event(
                 BatchEvent(
                     record: index,
                     position: EventPosition(topic: topic.index, partition: record.partition, offset: record.offset),
-                    time: time(of: decoded, record), event: decoded.event,
-                    trace: decoded.traceparent.flatMap { TraceParent($0) }, id: decoded.id, source: decoded.source,
-                    handling: try EventHandling(attributes, in: bytes)))
+                    time: time(of: message, record), event: event, trace: trace, id: message.id,
+                    source: message.source, handling: try EventHandling(attributes, in: bytes)))
         } catch {
             // A broken event counts towards the limit of its app, unless the topic may not carry the app's events.
             app = app ?? error.app ?? record.valueRange.flatMap { EventDecoder.app(in: bytes, value: $0) }
@@ -230,9 +264,9 @@ struct RecordDecoder: Sendable {
     /// Time of the event: its own time, which cannot be after the message's timestamp, or else the timestamp. An
     /// unusable timestamp counts as none. The timestamp may come from the same wrong clock, so that the time is limited
     /// again by the database's clock when the event is applied.
-    private func time(of decoded: DecodedEvent, _ record: KafkaBatch.Record) -> Timestamp? {
-        guard let sent = Timestamp(milliseconds: record.timestampMilliseconds) else { return decoded.time }
-        return decoded.time.map { min($0, sent) } ?? sent
+    private func time(of message: DecodedMessage, _ record: KafkaBatch.Record) -> Timestamp? {
+        guard let sent = Timestamp(milliseconds: record.timestampMilliseconds) else { return message.time }
+        return message.time.map { min($0, sent) } ?? sent
     }
 }
 
