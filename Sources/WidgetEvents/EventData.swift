@@ -66,8 +66,8 @@ extension JSONReader {
         return .event(
             FreshetEvent(
                 ReloadRequest(
-                    app: names.apps[app], audience: audience.with(id.map { text(of: $0) } ?? ""),
-                    kinds: names.kinds[kinds], matching: matching, reason: reason)))
+                    app: names.app(app), audience: audience.with(id.map { text(of: $0) } ?? ""),
+                    kinds: names.kinds(kinds), matching: matching, reason: reason)))
     }
 
     private mutating func placementEvent(_ problems: inout [JSONError]?) throws(JSONError) -> FreshetEvent {
@@ -388,7 +388,7 @@ extension JSONReader {
                 throw failure(.invalidValue, "expected at least one kind", at: offset)
             }
             let first = try names.kind(&self)
-            guard case .kinds(var kinds) = names.kinds[first], try nextElement() else { return first }
+            guard case .kinds(var kinds) = names.kinds(first), try nextElement() else { return first }
             repeat {
                 guard kinds.count < EventDecoder.maximumKinds else {
                     throw failure(.invalidValue, "more than \(EventDecoder.maximumKinds) kinds", at: offset)

@@ -7,9 +7,9 @@ package import WidgetModel
 /// made a text once, and requests refer to it by its index.
 package struct RecurringNames: Sendable {
     /// Names of apps; those that are not among the first few may be there several times.
-    package private(set) var apps: [String] = []
-    /// Kinds of requests, likewise.
-    package private(set) var kinds: [KindScope] = [.all]
+    private var apps: [String] = []
+    /// Named kinds of requests, likewise.
+    private var kinds: [KindScope] = []
     /// Places of the first names in the bytes.
     private var knownApps: [(place: Range<Int>, index: Int)] = []
     private var knownKinds: [(place: Range<Int>, index: Int)] = []
@@ -19,10 +19,16 @@ package struct RecurringNames: Sendable {
     /// Number of names that others are compared with.
     private static let limit = 8
 
-    /// Index in ``kinds`` of all kinds of an app.
-    static let allKinds = 0
+    /// Index of all kinds of an app.
+    static let allKinds = -1
 
-    /// Reads the name of an app, and returns its index in ``apps``.
+    /// The name of an app at an index.
+    package func app(_ index: Int) -> String { apps[index] }
+
+    /// The kinds of a request at an index.
+    package func kinds(_ index: Int) -> KindScope { index == Self.allKinds ? .all : kinds[index] }
+
+    /// Reads the name of an app, and returns its index.
     mutating func app(_ reader: inout JSONReader) throws(JSONError) -> Int {
         let token = try reader.stringToken()
         if token.isPlain, let known = Self.index(of: token.range, among: knownApps, in: reader.bytes) { return known }
@@ -31,7 +37,7 @@ package struct RecurringNames: Sendable {
         return apps.count - 1
     }
 
-    /// Reads the name of a kind, and returns the index in ``kinds`` of the scope of this kind.
+    /// Reads the name of a kind, and returns the index of the scope of this kind.
     mutating func kind(_ reader: inout JSONReader) throws(JSONError) -> Int {
         let token = try reader.stringToken()
         if token.isPlain, let known = Self.index(of: token.range, among: knownKinds, in: reader.bytes) { return known }
@@ -40,7 +46,7 @@ package struct RecurringNames: Sendable {
         return index
     }
 
-    /// Adds a scope, and returns its index in ``kinds``.
+    /// Adds a scope, and returns its index.
     mutating func add(_ scope: KindScope) -> Int {
         kinds.append(scope)
         return kinds.count - 1
@@ -79,7 +85,7 @@ package struct RecurringNames: Sendable {
     package func request(_ reload: CompactReload, in bytes: [UInt8]) -> ReloadRequest {
         ReloadRequest(
             app: apps[reload.app], audience: reload.audience.with(Text.ascii(bytes.span.extracting(reload.id))),
-            kinds: kinds[reload.kinds], reason: reload.reason)
+            kinds: kinds(reload.kinds), reason: reload.reason)
     }
 }
 

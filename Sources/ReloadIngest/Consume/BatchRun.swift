@@ -8,11 +8,15 @@ import WidgetEvents
 import WidgetModel
 import WidgetStore
 
-/// One of the transactions that apply a batch.
-private struct BatchStep: Sendable {
+/// One of the transactions that apply a batch. A class, since a fold is large.
+private final class BatchStep: Sendable {
     let items: ArraySlice<Int>
     let fold: BatchFold
     let advances: [PositionAdvance]
+
+    init(items: ArraySlice<Int>, fold: consuming BatchFold, advances: [PositionAdvance]) {
+        (self.items, self.fold, self.advances) = (items, fold, advances)
+    }
 }
 
 /// Applies a polled batch, one transaction after another: folds its events, runs the transactions, and recovers from
@@ -234,14 +238,15 @@ extension IngestService {
 
     /// Runs a transaction, and hands its timelines over to this process's workers as far as they have capacity.
     private func transact(_ step: BatchStep, of batch: PreparedBatch, handsOver: Bool) async -> StepResult {
-        let (fold, begun) = (step.fold, ContinuousClock.now)
-        let kindIDs = handsOver && fold.isPlain && fold.markCount <= Self.mostHandedOver ? fold.urgentKinds : []
+        let begun = ContinuousClock.now
+        let canHandOver = handsOver && step.fold.isPlain && step.fold.markCount <= Self.mostHandedOver
+        let kindIDs = canHandOver ? step.fold.urgentKinds : []
         let grant = kindIDs.isEmpty ? nil : workers?.reserve(kindIDs)
         do {
             let outcome = try await applier.apply(
-                fold, advancing: step.advances, handOver: grant,
-                failures: { [tally] in tally.counts($0, in: fold) { batch.batch.topic($0.record) } },
-                outcomes: { batch.outcomes(of: fold, $0, $1) }, deadLetter: { batch.deadLetter($0) })
+                step.fold, advancing: step.advances, handOver: grant,
+                failures: { [tally] in tally.counts($0, in: step.fold) { batch.batch.topic($0.record) } },
+                outcomes: { batch.outcomes(of: step.fold, $0, $1) }, deadLetter: { batch.deadLetter($0) })
             if let grant { workers?.accept(grant, outcome.claim) }
             count(step, outcome, of: batch, took: begun.duration(to: .now))
             return (step, .success(outcome))
@@ -257,12 +262,20 @@ extension IngestService {
         _ step: BatchStep, _ outcome: BatchApplier.Outcome, of batch: PreparedBatch, took time: Duration
     ) {
         var applied: [EventType?: Int] = [:]
+        // Events of a type mostly come behind one another.
+        var latest: (type: EventType?, count: Int) = (nil, 0)
         var oldest = Int64.max
         for item in step.items {
-            applied[batch.type(item), default: 0] += 1
+            let type = batch.type(item)
+            if type != latest.type {
+                applied[latest.type, default: 0] += latest.count
+                latest = (type, 0)
+            }
+            latest.count += 1
             let time = batch.batch.records[item].timestampMilliseconds
             if time >= 0, time < oldest { oldest = time }
         }
+        applied[latest.type, default: 0] += latest.count
         func count(_ record: Int, _ outcome: String) {
             let type = batch.type(record)
             applied[type, default: 0] -= 1

@@ -291,9 +291,8 @@ struct PartitionPositions: Sendable {
     typealias Position = (epoch: Int64, next: Int64?, last: KafkaFingerprint?)
 
     private(set) var positions: [TopicPartition: Position] = [:]
-
-    /// Current epochs.
-    var epochs: [TopicPartition: Int64] { positions.mapValues(\.epoch) }
+    /// The epochs of the positions; apart, since every batch keeps them.
+    private(set) var epochs: [TopicPartition: Int64] = [:]
 
     mutating func take(_ rows: [StoredPosition]) {
         for row in rows {
@@ -302,11 +301,15 @@ struct PartitionPositions: Sendable {
                 last = KafkaFingerprint(offset: offset, hash: hash)
             }
             positions[row.place] = (row.epoch, row.nextOffset, last)
+            epochs[row.place] = row.epoch
         }
     }
 
     mutating func drop(_ partitions: some Sequence<TopicPartition>) {
-        for partition in partitions { positions[partition] = nil }
+        for partition in partitions {
+            positions[partition] = nil
+            epochs[partition] = nil
+        }
     }
 
     /// Offset of the first event to apply among the messages received under an epoch. Nil if the epoch is not the

@@ -81,7 +81,7 @@ struct BatchFold: Sendable {
     private var latest: (appID: Int32, events: Int64) = (0, 0)
     /// Number of events that were not rejected.
     private(set) var accepted = 0
-    /// The app of the latest event that is not added as ``CompactReload``.
+    /// The app of the latest event whose app was looked up.
     private var latestApp: RegisteredApp?
     /// The first kinds of requests: a batch has few.
     private var knownKinds: [KnownKinds] = []
@@ -409,9 +409,10 @@ extension BatchFold {
     /// The registered app and kinds of a request; nil if one is not registered or the app is diverted.
     private mutating func known(_ reload: CompactReload, _ names: RecurringNames) -> KnownKinds? {
         for known in knownKinds where known.app == reload.app && known.kinds == reload.kinds { return known }
-        guard let app = registeredApp(names.apps[reload.app]), !divertedApps.contains(app.id) else { return nil }
+        guard let app = registeredApp(names.app(reload.app)), !divertedApps.contains(app.id) else { return nil }
+        latestApp = app
         var kindIDs: [Int32?] = [nil]
-        if case .kinds(let names) = names.kinds[reload.kinds] {
+        if case .kinds(let names) = names.kinds(reload.kinds) {
             kindIDs = names.map { kindID($0, of: app) }
             guard kindIDs.allSatisfy({ $0 != nil }) else { return nil }
         }

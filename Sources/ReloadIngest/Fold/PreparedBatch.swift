@@ -12,15 +12,14 @@ struct PreparedBatch: Sendable {
     private var contents: [RecordContent]
     /// Names that the requests refer to.
     private let names: RecurringNames
-    /// Index of each of the batch's topics in ``IngestTopics/all``; -1 for one that ingest does not read.
-    private let topicNumbers: [Int16]
+    /// The batch's topics; nil for one that ingest does not read.
+    private let topics: [IngestTopics.Input?]
     private let decoder: RecordDecoder
 
     init(_ batch: KafkaBatch, decoder: RecordDecoder) {
         self.batch = batch
         self.decoder = decoder
-        let topics = batch.topics.map(decoder.topic)
-        topicNumbers = topics.map { $0?.index ?? -1 }
+        topics = batch.topics.map(decoder.topic)
         var buffers = DecodingBuffers(batch.bytes)
         contents = []
         contents.reserveCapacity(batch.count)
@@ -37,15 +36,28 @@ struct PreparedBatch: Sendable {
     ///
     /// - Parameter next: first offset to apply; nil for none.
     func due(_ items: [Int], from next: (TopicPartition) -> Int64?) -> [Int] {
-        items.filter { item in
-            next(batch.topicPartition(item)).map { batch.records[item].offset >= $0 } ?? false
+        // Messages of a partition mostly come behind one another, so it is looked up once for all of them.
+        var first: Int64?
+        var latest: Int?
+        return items.filter { item in
+            if latest.map({ !areOfOnePartition($0, item) }) ?? true { first = next(batch.topicPartition(item)) }
+            latest = item
+            return first.map { batch.records[item].offset >= $0 } ?? false
         }
+    }
+
+    private func areOfOnePartition(_ item: Int, _ other: Int) -> Bool {
+        let (record, other) = (batch.records[item], batch.records[other])
+        return record.partition == other.partition && record.topicIndex == other.topicIndex
     }
 
     /// The last message of these items by partition.
     func last(of items: ArraySlice<Int>) -> [TopicPartition: KafkaFingerprint] {
-        var last: [TopicPartition: Int] = [:]
-        for item in items { last[batch.topicPartition(item)] = item }
+        var last = [TopicPartition: Int](minimumCapacity: min(items.count, 16))
+        for (item, next) in zip(items, items.dropFirst()) where !areOfOnePartition(item, next) {
+            last[batch.topicPartition(item)] = item
+        }
+        if let item = items.last { last[batch.topicPartition(item)] = item }
         return last.mapValues(batch.fingerprint)
     }
 
@@ -84,7 +96,7 @@ struct PreparedBatch: Sendable {
     private func position(_ index: Int) -> EventPosition {
         let record = batch.records[index]
         return EventPosition(
-            topic: topicNumbers[Int(record.topicIndex)], partition: record.partition, offset: record.offset)
+            topic: topics[Int(record.topicIndex)]?.index ?? -1, partition: record.partition, offset: record.offset)
     }
 
     /// Content of a message.
@@ -119,7 +131,7 @@ struct PreparedBatch: Sendable {
         let rejected =
             switch contents[index] {
             case .reload(let reload):
-                RejectedEvent(record: index, app: names.apps[reload.app], code: code, message: message)
+                RejectedEvent(record: index, app: names.app(reload.app), code: code, message: message)
             case .event(let event):
                 RejectedEvent(
                     record: index, app: event.event.app, code: code, message: message,
@@ -231,7 +243,8 @@ struct RecordDecoder: Sendable {
             if case .reload(let reload) = message.content, !keepsAttributes, !attributes.haveOptions,
                 !(trace?.isSampled ?? false)
             {
-                let name = buffers.names.apps[reload.app]
+                if topic.apps == nil { return .reload(reload) }
+                let name = buffers.names.app(reload.app)
                 return topic.allows(name) ? .reload(reload) : notAllowed(index, app: name)
             }
             let event = buffers.event(message.content)
