@@ -3,8 +3,8 @@
 import JSON
 package import WidgetModel
 
-/// Names of the apps and kinds of several messages in one array of bytes. They recur from message to message, so each is
-/// made a text once, and requests refer to it by its index.
+/// Names of the apps and kinds of several messages in one array of bytes. They recur from message to message, so each
+/// is made a text once, and requests refer to it by its index.
 package struct RecurringNames: Sendable {
     /// Names of apps; those that are not among the first few may be there several times.
     private var apps: [String] = []

@@ -104,7 +104,9 @@ struct BatchFold: Sendable {
 
     /// Numbers of events by registered app, whatever their outcome.
     var events: [Int32: Int64] {
-        counted.merging(latest.events > 0 ? [latest.appID: latest.events] : [:], uniquingKeysWith: +)
+        var events = counted
+        if latest.events > 0 { events[latest.appID, default: 0] += latest.events }
+        return events
     }
 
     private mutating func countEvent(of appID: Int32) {
