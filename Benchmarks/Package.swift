@@ -59,8 +59,8 @@ let package = Package(
         .target(
             name: "Cases",
             dependencies: [
-                "CRdKafka", "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents", "WidgetStore",
-                "ReloadIngest", "ReloadWorkers", logging,
+                "CLibpq", "CRdKafka", "KafkaClient", "PostgresClient", "JSON", "WidgetModel", "WidgetEvents",
+                "WidgetStore", "ReloadIngest", "ReloadWorkers", logging,
             ],
             swiftSettings: strict),
 

@@ -14,8 +14,10 @@ public struct MeasuredCase: Sendable {
     public static func all() throws -> [MeasuredCase] {
         let ingest = IngestCases()
         let workers = WorkerCases()
+        let store = StoreCases()
         return [
-            ingest.decode, ingest.decodeWidgets, ingest.fold, ingest.identity, workers.parse, try workers.producer(),
+            ingest.decode, ingest.decodeWidgets, ingest.fold, ingest.identity, workers.parse, store.claim,
+            store.store, store.mark, try workers.producer(),
         ]
     }
 }
