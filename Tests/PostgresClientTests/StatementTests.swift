@@ -36,8 +36,36 @@ private let items = DatabaseTemplate(key: "items") { pool in
     }
 }
 
+/// Reads columns by name in an order that is not that of the select list, some of them twice.
+private struct Shuffled: PostgresStatement {
+    let sql = """
+        SELECT n AS first, n * 10 AS second, 'x' || n AS third, NULL::int8 AS fourth, ARRAY[n, n + 1] AS fifth
+        FROM generate_series(1, 3) n
+        """
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String {
+        let fifth: [Int32] = try row.array("fifth")
+        let second: Int32 = try row.value("second")
+        let fourth = try row.optional("fourth", as: Int.self)
+        let first: Int32 = try row.value("first")
+        let third: String = try row.value("third")
+        let again: Int = try row.value("second")
+        return "\(first) \(second) \(third) \(fourth.map { "\($0)" } ?? "NULL") \(fifth) \(again)"
+    }
+}
+
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct StatementTests {
+    @Test("Columns are read by name in any order")
+    func order() async throws {
+        try await withDatabase { database in
+            try await #expect(
+                database.pool.query(Shuffled()) == [
+                    "1 10 x1 NULL [1, 2] 10", "2 20 x2 NULL [2, 3] 20", "3 30 x3 NULL [3, 4] 30",
+                ])
+        }
+    }
+
     @Test func executeAnswersTheRowsAffected() async throws {
         try await withDatabase(template: items) { database in
             try await #expect(database.pool.execute(InsertItems(items: [(3, "a"), (4, nil), (5, "")])) == 3)

@@ -227,7 +227,8 @@ final class LibpqNotices {
 
 /// Owns a `PGresult`: made by `PQgetResult`, freed once, here.
 @safe
-struct LibpqResult: ~Copyable {
+@usableFromInline
+package struct LibpqResult: ~Copyable {
     private let result: OpaquePointer
 
     init(owning result: OpaquePointer) {
@@ -240,7 +241,7 @@ struct LibpqResult: ~Copyable {
 
     var status: ExecStatusType { unsafe PQresultStatus(result) }
 
-    var rowCount: Int { Int(unsafe PQntuples(result)) }
+    @usableFromInline var rowCount: Int { Int(unsafe PQntuples(result)) }
 
     /// Tag of the completed command, such as `INSERT 0 3`.
     var commandStatus: String { unsafe PQcmdStatus(result).map { unsafe String(cString: $0) } ?? "" }
@@ -254,11 +255,25 @@ struct LibpqResult: ~Copyable {
         return unsafe PQgetvalue(result, 0, 0).map { unsafe String(cString: $0) }
     }
 
+    @usableFromInline
     func forEachRow(_ body: (borrowing PostgresRow) throws(PostgresError) -> Void) throws(PostgresError) {
-        let names = unsafe ColumnNames(of: result)
-        for index in 0..<Int32(rowCount) {
-            try body(unsafe PostgresRow(of: result, at: index, names: names))
+        var columns = unsafe ResultColumns(of: result)
+        try unsafe withUnsafeMutablePointer(to: &columns) { columns throws(PostgresError) in
+            for index in 0..<Int32(rowCount) {
+                try body(unsafe PostgresRow(of: result, at: index, columns: columns))
+            }
         }
+    }
+
+    // Inlinable, so that the values of rows are read without generic code.
+    @inlinable
+    func rows<Row>(_ read: (borrowing PostgresRow) throws -> Row) throws(PostgresError) -> [Row] {
+        var rows: [Row] = []
+        rows.reserveCapacity(rowCount)
+        try forEachRow { row throws(PostgresError) in
+            do { rows.append(try read(row)) } catch { throw PostgresError(decoding: error) }
+        }
+        return rows
     }
 
     /// The error or notice that this result is.

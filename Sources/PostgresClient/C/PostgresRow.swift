@@ -10,12 +10,12 @@ import CLibpq
 package struct PostgresRow: ~Copyable {
     private let result: OpaquePointer
     private let index: Int32
-    private let names: ColumnNames
+    private let columns: UnsafeMutablePointer<ResultColumns>
 
-    init(of result: OpaquePointer, at index: Int32, names: ColumnNames) {
+    init(of result: OpaquePointer, at index: Int32, columns: UnsafeMutablePointer<ResultColumns>) {
         unsafe self.result = unsafe result
         self.index = index
-        self.names = names
+        unsafe self.columns = unsafe columns
     }
 
     /// The value of a column that is not NULL.
@@ -103,12 +103,13 @@ extension PostgresRow {
 
     @usableFromInline
     func cell(_ name: StaticString) throws(PostgresError) -> Cell {
-        guard let column = names.column(name), let value = unsafe PQgetvalue(result, index, column) else {
-            throw PostgresError(.decoding, "the result has no column \"\(name)\"")
-        }
-        return unsafe Cell(
-            start: UnsafeRawPointer(value), count: Int(PQgetlength(result, index, column)),
-            oid: PQftype(result, column), isNull: PQgetisnull(result, index, column) != 0)
+        guard let column = unsafe columns.pointee.find(name),
+            let value = unsafe PQgetvalue(result, index, column.position)
+        else { throw PostgresError(.decoding, "the result has no column \"\(name)\"") }
+        let count = unsafe PQgetlength(result, index, column.position)
+        // NULL has no bytes.
+        let isNull = unsafe count == 0 && PQgetisnull(result, index, column.position) != 0
+        return unsafe Cell(start: UnsafeRawPointer(value), count: Int(count), oid: column.oid, isNull: isNull)
     }
 
     @usableFromInline
@@ -168,19 +169,70 @@ extension PostgresRow {
     }
 }
 
-/// Positions of a result's columns by name.
+/// Columns of a result by name.
 ///
-/// Positions are cached by the address of the literal that names the column, so that after the first row a look-up
-/// compares addresses. Used on the connection's thread only, while the result is lent.
+/// A name is compared as text once a result. A hash table then has the column by the address of the literal that named
+/// it.
 @safe
-final class ColumnNames {
+struct ResultColumns: ~Copyable {
+    struct Column {
+        /// 0: a free place.
+        var literal: UInt = 0
+        var position: Int32 = 0
+        var oid: UInt32 = 0
+    }
+
     private let result: OpaquePointer
-    private var known: [(address: UInt, column: Int32)] = []
-    /// Position in `known` after the latest hit: columns are mostly read in one order.
-    private var next = 0
+    /// With free places, so that each search ends.
+    private let table: UnsafeMutableBufferPointer<Column>
+    /// Bits of a hash that are not its place.
+    private let shift: UInt64
+    /// Most columns in the table, half of its places. Further names are compared as text each time.
+    private var free: Int
+    /// Column behind the one that was found last: most are read first in the order of the select list.
+    private var next: Int32 = 0
 
     init(of result: OpaquePointer) {
         unsafe self.result = unsafe result
+        let bits = unsafe UInt64(64 - (2 * Int(PQnfields(result))).leadingZeroBitCount)
+        shift = 64 - max(1, bits)
+        unsafe table = .allocate(capacity: 1 << max(1, bits))
+        unsafe table.initialize(repeating: Column())
+        free = unsafe table.count / 2
+    }
+
+    deinit {
+        unsafe table.deallocate()
+    }
+
+    /// The column of a name; nil when the result has none.
+    mutating func find(_ name: StaticString) -> Column? {
+        let literal = unsafe UInt(bitPattern: name.utf8Start)
+        // Fibonacci hashing: the upper bits of the product depend on all bits of the address.
+        var place = Int(truncatingIfNeeded: (UInt64(literal) &* 0x9E37_79B9_7F4A_7C15) >> shift)
+        while true {
+            let column = unsafe table[place]
+            if column.literal == literal { return column }
+            if column.literal == 0 { break }
+            place = unsafe (place + 1) & (table.count - 1)
+        }
+        guard let position = position(of: name) else { return nil }
+        next = position + 1
+        let column = unsafe Column(literal: literal, position: position, oid: PQftype(result, position))
+        if free > 0 {
+            free -= 1
+            unsafe table[place] = column
+        }
+        return column
+    }
+
+    private func position(of name: StaticString) -> Int32? {
+        let count = unsafe PQnfields(result)
+        for step in 0..<count {
+            let position = (next + step) % count
+            if let found = unsafe PQfname(result, position), unsafe Self.isEqual(found, name) { return position }
+        }
+        return nil
     }
 
     private static func isEqual(_ text: UnsafePointer<CChar>, _ name: StaticString) -> Bool {
@@ -189,28 +241,5 @@ final class ColumnNames {
             for index in bytes.indices where unsafe UInt8(bitPattern: text[index]) != bytes[index] { return false }
             return unsafe text[bytes.count] == 0
         }
-    }
-
-    /// Position of the column; nil when the result has none of that name.
-    func column(_ name: StaticString) -> Int32? {
-        let address = unsafe UInt(bitPattern: name.utf8Start)
-        for _ in 0..<known.count {
-            if next >= known.count { next = 0 }
-            let candidate = known[next]
-            next += 1
-            if candidate.address == address { return candidate.column }
-        }
-        let count = unsafe PQnfields(result)
-        // Behind the column that was found last: columns are mostly read in the order of the select list.
-        let first = (known.last?.column ?? -1) + 1
-        for step in 0..<count {
-            let column = (first + step) % count
-            guard let found = unsafe PQfname(result, column) else { continue }
-            guard unsafe Self.isEqual(found, name) else { continue }
-            known.append((address, column))
-            next = known.count
-            return column
-        }
-        return nil
     }
 }

@@ -16,6 +16,9 @@ package protocol PostgresStatement: Sendable {
 
     /// Reads one row, on the connection's thread. By default a `Void` row reads nothing.
     func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row
+
+    /// Reads all rows of a result; by default one after the other.
+    func decode(_ result: borrowing LibpqResult) throws(PostgresError) -> [Row]
 }
 
 extension PostgresStatement {
@@ -23,6 +26,10 @@ extension PostgresStatement {
 
     @inlinable
     package var parameters: PostgresParameters { PostgresParameters() }
+
+    package func decode(_ result: borrowing LibpqResult) throws(PostgresError) -> [Row] {
+        try result.rows { row in try decode(row) }
+    }
 }
 
 extension PostgresStatement where Row == Void {
@@ -39,13 +46,18 @@ extension PostgresStatement where Row == Void {
 ///     }
 ///
 ///     let id = try await pool.query(.findApp("com.example.bank")).first
+@usableFromInline
 package struct PostgresQuery<Row: Sendable>: PostgresStatement {
-    package let name: String
-    package let sql: String
-    package let parameters: PostgresParameters
-    private let read: @Sendable (borrowing PostgresRow) throws -> Row
+    /// Declaration of the function that made it.
+    @usableFromInline let function: String
+    @usableFromInline package let sql: String
+    @usableFromInline package let parameters: PostgresParameters
+    @usableFromInline let read: @Sendable (borrowing PostgresRow) throws -> Row
+    /// Reads all rows, by code that knows their type.
+    @usableFromInline let readAll: @Sendable (borrowing LibpqResult) throws(PostgresError) -> [Row]
 
     /// - Parameter values: the parameters; nil is NULL.
+    @inlinable
     package init<each Value: PostgresValue>(
         _ sql: String, _ values: repeat (each Value)?, function: String = #function,
         read: @escaping @Sendable (borrowing PostgresRow) throws -> Row
@@ -53,30 +65,35 @@ package struct PostgresQuery<Row: Sendable>: PostgresStatement {
         self.init(sql, binding: PostgresParameters(repeat each values), function: function, read: read)
     }
 
+    @inlinable
     package init(
         _ sql: String, binding parameters: PostgresParameters, function: String = #function,
         read: @escaping @Sendable (borrowing PostgresRow) throws -> Row
     ) {
-        name = String(function.prefix { $0 != "(" })
-        (self.sql, self.parameters, self.read) = (sql, parameters, read)
+        (self.function, self.sql, self.parameters, self.read) = (function, sql, parameters, read)
+        readAll = { result throws(PostgresError) in try result.rows(read) }
     }
 
+    @usableFromInline package var name: String { String(function.utf8.prefix { $0 != UInt8(ascii: "(") }) ?? function }
+
+    @usableFromInline
     package func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> Row {
-        do {
-            return try read(row)
-        } catch {
-            throw error as? PostgresError ?? PostgresError(.decoding, "\(error)")
-        }
+        do { return try read(row) } catch { throw PostgresError(decoding: error) }
     }
+
+    @usableFromInline
+    package func decode(_ result: borrowing LibpqResult) throws(PostgresError) -> [Row] { try readAll(result) }
 }
 
 extension PostgresQuery where Row == Void {
+    @inlinable
     package init<each Value: PostgresValue>(
         _ sql: String, _ values: repeat (each Value)?, function: String = #function
     ) {
         self.init(sql, binding: PostgresParameters(repeat each values), function: function) { _ in }
     }
 
+    @inlinable
     package init(_ sql: String, binding parameters: PostgresParameters, function: String = #function) {
         self.init(sql, binding: parameters, function: function) { _ in }
     }
@@ -234,12 +251,7 @@ extension PostgresPipeline.Item {
             return
         }
         self.decode = { (result: borrowing LibpqResult) throws(PostgresError) -> any Sendable in
-            var rows: [Statement.Row] = []
-            rows.reserveCapacity(result.rowCount)
-            try result.forEachRow { row throws(PostgresError) in
-                rows.append(try statement.decode(row))
-            }
-            return rows
+            try statement.decode(result)
         }
     }
 }

@@ -104,6 +104,12 @@ extension PostgresError {
     /// Whether the server refuses writes, as a standby or read-only.
     var isReadOnly: Bool { sqlState == "25006" }
 
+    /// An error of a row's reading, which may be of another type.
+    @usableFromInline
+    init(decoding error: any Error) {
+        self = error as? PostgresError ?? PostgresError(.decoding, "\(error)")
+    }
+
     /// The same error, naming `statement` unless it names one already.
     func of(statement: String?) -> PostgresError {
         var error = self
