@@ -113,6 +113,8 @@ package struct InputColumns<Element: Sendable>: Sendable {
     package struct Column: Sendable {
         @usableFromInline let name: String
         @usableFromInline let type: String
+        /// Size of an element's value in its array.
+        @usableFromInline let size: @Sendable (Element) -> Int
         @usableFromInline let append: @Sendable ([Element], inout PostgresParameters) -> Void
 
         // Inlinable, so that values are encoded without an allocation for each.
@@ -120,14 +122,16 @@ package struct InputColumns<Element: Sendable>: Sendable {
         package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value) {
             self.name = name
             type = Value.postgresType.name
-            append = { $1.append(PostgresArray($0.map(value))) }
+            size = { 4 + value($0).encodedCount }
+            append = { elements, parameters in parameters.append(arrayOf: elements, value) }
         }
 
         @inlinable
         package init<Value: PostgresValue>(_ name: String, _ value: @escaping @Sendable (Element) -> Value?) {
             self.name = name
             type = Value.postgresType.name
-            append = { $1.append(array: $0.map(value)) }
+            size = { 4 + (value($0)?.encodedCount ?? 0) }
+            append = { elements, parameters in parameters.append(arrayOf: elements, value) }
         }
     }
 
@@ -178,6 +182,10 @@ package struct InputColumns<Element: Sendable>: Sendable {
 
     /// Appends an array for each column.
     package func bind(_ elements: [Element], to parameters: inout PostgresParameters) {
+        // Elements are mostly as large as the first one. Beyond 1 MiB, the buffer grows.
+        let most = 1 << 20
+        let size = elements.first.map { first in columns.reduce(0) { $0 + $1.size(first) } } ?? 0
+        parameters.reserve(min(20 * columns.count + elements.count * min(size, most), most))
         for column in columns { column.append(elements, &parameters) }
     }
 

@@ -37,7 +37,11 @@ package struct PostgresParameters: Sendable {
 
     @inlinable
     package mutating func append<Value: PostgresValue>(_ value: Value) {
-        append(oid: Value.postgresType.oid) { bytes throws(PostgresError) in try value.encode(into: &bytes) }
+        append(oid: Value.postgresType.oid) { bytes throws(PostgresError) in
+            let size = value.encodedCount
+            try Self.checkSize(bytes.count + size)
+            try bytes.append(room: size) { output throws(PostgresError) in try value.encode(into: &output) }
+        }
     }
 
     /// nil is NULL.
@@ -53,8 +57,18 @@ package struct PostgresParameters: Sendable {
     /// A one-dimensional array in which nil is NULL, for `unnest($1::int8[])`.
     @inlinable
     package mutating func append<Value: PostgresValue>(array: [Value?]) {
+        append(arrayOf: array) { $0 }
+    }
+
+    /// Makes room for further parameters of about that many bytes.
+    @inlinable
+    mutating func reserve(_ count: Int) { bytes.reserveCapacity(bytes.count + count) }
+
+    /// An array of the elements' values, in which nil is NULL.
+    @inlinable
+    mutating func append<Element, Value: PostgresValue>(arrayOf elements: [Element], _ value: (Element) -> Value?) {
         append(oid: Value.postgresType.arrayOID) { bytes throws(PostgresError) in
-            try bytes.append(arrayOf: array.count) { array[$0] }
+            try bytes.append(arrayOf: elements, value)
         }
     }
 
@@ -122,8 +136,12 @@ package struct PostgresArray<Element: PostgresValue>: PostgresValue {
     }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
-        try bytes.append(arrayOf: elements.count) { elements[$0] }
+    package var encodedCount: Int { elements.reduce(elements.isEmpty ? 12 : 20) { $0 + 4 + $1.encodedCount } }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) throws(PostgresError) {
+        output.append(headOfArray: elements.count, of: Element.postgresType)
+        for element in elements { try output.append(element: element, count: element.encodedCount) }
     }
 
     @usableFromInline

@@ -73,9 +73,12 @@ package protocol PostgresValue: Sendable {
     /// Whether a column type can be read as this value; by default the same type.
     static func accepts(oid: UInt32) -> Bool
 
-    /// Appends the binary form, big-endian.
+    /// Size of the binary form in bytes.
+    var encodedCount: Int { get }
+
+    /// Appends the binary form, big-endian, of ``encodedCount`` bytes, for which there is room.
     /// - Throws: `.encoding` for a text with a NUL byte.
-    func encode(into bytes: inout [UInt8]) throws(PostgresError)
+    func encode(into output: inout OutputRawSpan) throws(PostgresError)
 
     /// Reads the binary form of a value of a type that ``accepts(oid:)``; nil when it is malformed or out of range.
     init?(postgresBytes bytes: RawSpan, oid: UInt32)
@@ -104,8 +107,11 @@ extension PostgresConvertible {
     package static func accepts(oid: UInt32) -> Bool { StoredValue.accepts(oid: oid) }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
-        try storedValue.encode(into: &bytes)
+    package var encodedCount: Int { storedValue.encodedCount }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) throws(PostgresError) {
+        try storedValue.encode(into: &output)
     }
 
     @inlinable
@@ -128,7 +134,10 @@ extension Bool: PostgresValue {
     package static var postgresType: PostgresType { .bool }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: UInt8(self ? 1 : 0)) }
+    package var encodedCount: Int { 1 }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) { output.append(integer: UInt8(self ? 1 : 0)) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -161,7 +170,10 @@ extension PostgresValue where Self: FixedWidthInteger & SignedInteger & BitwiseC
     }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: self) }
+    package var encodedCount: Int { MemoryLayout<Self>.size }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) { output.append(integer: self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -185,7 +197,10 @@ extension Double: PostgresValue {
     }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: bitPattern) }
+    package var encodedCount: Int { 8 }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) { output.append(integer: bitPattern) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -211,27 +226,29 @@ extension String: PostgresValue {
     }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
-        if containsNUL { throw .holdsNUL(.text) }
-        bytes.append(contentsOf: utf8)
-    }
+    package var encodedCount: Int { utf8.count }
 
     @inlinable
-    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
-        let text = unsafe bytes.withUnsafeBytes { unsafe String(validating: $0, as: UTF8.self) }
-        guard let text else { return nil }
-        self = text
+    package func encode(into output: inout OutputRawSpan) throws(PostgresError) {
+        var text = self
+        let isValid = text.withUTF8 { unsafe output.append(text: UnsafeRawBufferPointer($0)) }
+        if !isValid { throw .holdsNUL(.text) }
     }
-}
 
-extension String {
     @usableFromInline
-    var containsNUL: Bool {
-        let found = unsafe utf8.withContiguousStorageIfAvailable { utf8 in
-            guard let start = utf8.baseAddress else { return false }
-            return unsafe memchr(start, 0, utf8.count) != nil
+    package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
+        // Invalid text is repaired, and differs then. `String(validating:as:)` tells so itself, in generic code of the
+        // standard library that takes several times as long.
+        var text = unsafe bytes.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+        let isValid = unsafe bytes.withUnsafeBytes { bytes in
+            text.withUTF8 { utf8 in
+                guard utf8.count == bytes.count else { return false }
+                guard let start = bytes.baseAddress, let copy = utf8.baseAddress else { return true }
+                return unsafe memcmp(copy, start, bytes.count) == 0
+            }
         }
-        return found ?? utf8.contains(0)
+        guard isValid else { return nil }
+        self = text
     }
 }
 
@@ -248,9 +265,12 @@ package struct PostgresTextBytes: PostgresValue, Hashable {
     package static var postgresType: PostgresType { .text }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) throws(PostgresError) {
-        if self.bytes.contains(0) { throw .holdsNUL(.text) }
-        bytes.append(contentsOf: self.bytes)
+    package var encodedCount: Int { bytes.count }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) throws(PostgresError) {
+        let isValid = unsafe bytes.withUnsafeBytes { unsafe output.append(text: $0) }
+        if !isValid { throw .holdsNUL(.text) }
     }
 
     @inlinable
@@ -265,7 +285,12 @@ extension Array: PostgresValue where Element == UInt8 {
     package static var postgresType: PostgresType { .bytea }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) { bytes.append(contentsOf: self) }
+    package var encodedCount: Int { count }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) {
+        unsafe withUnsafeBytes { unsafe output.append(contentsOf: $0) }
+    }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -290,11 +315,14 @@ extension PostgresTimestamp: PostgresValue {
     package static var postgresType: PostgresType { .timestamptz }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) {
-        guard microseconds != .max, microseconds != .min else { return bytes.append(integer: microseconds) }
+    package var encodedCount: Int { 8 }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) {
+        guard microseconds != .max, microseconds != .min else { return output.append(integer: microseconds) }
         let (value, overflow) = microseconds.subtractingReportingOverflow(Self.epoch)
         // Too early for PostgreSQL in any case; it must say so, and not read -infinity.
-        bytes.append(integer: overflow ? .min + 1 : value)
+        output.append(integer: overflow ? .min + 1 : value)
     }
 
     @inlinable
@@ -318,7 +346,10 @@ extension UInt128: PostgresValue {
     package static var postgresType: PostgresType { .uuid }
 
     @inlinable
-    package func encode(into bytes: inout [UInt8]) { bytes.append(integer: self) }
+    package var encodedCount: Int { 16 }
+
+    @inlinable
+    package func encode(into output: inout OutputRawSpan) { output.append(integer: self) }
 
     @inlinable
     package init?(postgresBytes bytes: RawSpan, oid: UInt32) {
@@ -327,45 +358,96 @@ extension UInt128: PostgresValue {
     }
 }
 
-extension [UInt8] {
+extension OutputRawSpan {
     /// Appends an integer in network byte order.
     @inlinable
     mutating func append<Value: FixedWidthInteger & BitwiseCopyable>(integer value: Value) {
-        let size = MemoryLayout<Value>.size
-        append(addingCapacity: size) { span in
-            unsafe span.withUnsafeMutableBufferPointer { buffer, initializedCount in
-                unsafe UnsafeMutableRawBufferPointer(buffer).storeBytes(of: value.bigEndian, as: Value.self)
-                initializedCount = size
+        unsafe withUnsafeMutableBytes { bytes, count in
+            unsafe bytes.storeBytes(of: value.bigEndian, toByteOffset: count, as: Value.self)
+            count += MemoryLayout<Value>.size
+        }
+    }
+
+    @inlinable
+    mutating func append(contentsOf source: UnsafeRawBufferPointer) {
+        unsafe withUnsafeMutableBytes { bytes, count in
+            unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[count...]).copyMemory(from: source)
+            count += source.count
+        }
+    }
+
+    /// Dimensions, flags (no NULL), type of the elements, and their number and first index.
+    @inlinable
+    mutating func append(headOfArray length: Int, of type: PostgresType) {
+        append(integer: Int32(length == 0 ? 0 : 1))
+        append(integer: Int32(0))
+        append(integer: type.oid)
+        guard length > 0 else { return }
+        append(integer: Int32(truncatingIfNeeded: length))
+        append(integer: Int32(1))
+    }
+
+    @inlinable
+    mutating func append<Value: PostgresValue>(element: Value, count: Int) throws(PostgresError) {
+        append(integer: Int32(truncatingIfNeeded: count))
+        try element.encode(into: &self)
+    }
+
+    /// Appends a text, or nothing if it holds a NUL byte; returns whether it was appended.
+    @usableFromInline
+    mutating func append(text: UnsafeRawBufferPointer) -> Bool {
+        if let start = text.baseAddress, unsafe memchr(start, 0, text.count) != nil { return false }
+        unsafe append(contentsOf: text)
+        return true
+    }
+}
+
+extension [UInt8] {
+    /// Makes room, and appends the bytes that a closure writes into it; none if it throws.
+    @inlinable
+    mutating func append<Failure: Error>(
+        room: Int, _ write: (inout OutputRawSpan) throws(Failure) -> Void
+    ) throws(Failure) {
+        try append(addingCapacity: room) { span throws(Failure) in
+            try unsafe span.withUnsafeMutableBufferPointer { buffer, count throws(Failure) in
+                let memory = UnsafeMutableRawBufferPointer(buffer)
+                var output = unsafe OutputRawSpan(buffer: memory, initializedCount: 0)
+                try write(&output)
+                count = unsafe output.finalize(for: memory)
             }
         }
     }
 
-    /// Appends a one-dimensional array in PostgreSQL's binary form; nil is NULL.
+    /// Appends the values of elements as a one-dimensional array in PostgreSQL's binary form; nil is NULL.
     @inlinable
-    mutating func append<Value: PostgresValue>(
-        arrayOf length: Int, _ element: (Int) -> Value?
+    mutating func append<Source, Value: PostgresValue>(
+        arrayOf elements: [Source], _ value: (Source) -> Value?
     ) throws(PostgresError) {
-        // Makes room for the likely size at once.
-        append(addingCapacity: 20 + length * (4 + MemoryLayout<Value>.size)) { _ in }
-        append(integer: Int32(length == 0 ? 0 : 1))
-        let flags = count
-        append(integer: Int32(0))
-        append(integer: Value.postgresType.oid)
-        guard length > 0 else { return }
-        append(integer: Int32(truncatingIfNeeded: length))
-        append(integer: Int32(1))
-        for index in 0..<length {
-            let start = count
-            // The size, or -1 for NULL.
-            append(integer: Int32(-1))
-            guard let value = element(index) else {
-                set(Int32(1), at: flags)
-                continue
+        let length = elements.count
+        let flags = count + 4
+        append(room: 20) { output in output.append(headOfArray: length, of: Value.postgresType) }
+        // Size of an element with its length, and index of the first one that is not written yet.
+        var (index, size) = (0, 0)
+        var hasNull = false
+        while index < length {
+            try PostgresParameters.checkSize(count + size)
+            // All room at once: for each element alone, the checks cost more than the bytes.
+            try append(room: Swift.max(size, capacity - count)) { output throws(PostgresError) in
+                while index < length {
+                    let value = value(elements[index])
+                    size = 4 + (value?.encodedCount ?? 0)
+                    if size > output.freeCapacity { return }
+                    if let value {
+                        try output.append(element: value, count: size - 4)
+                    } else {
+                        output.append(integer: Int32(-1))
+                        hasNull = true
+                    }
+                    index += 1
+                }
             }
-            try value.encode(into: &self)
-            try PostgresParameters.checkSize(count)
-            set(Int32(truncatingIfNeeded: count - start - 4), at: start)
         }
+        if hasNull { set(Int32(1), at: flags) }
     }
 
     @inlinable
