@@ -43,25 +43,28 @@ final class WakeUp: Sendable {
     /// Waits until `socket` is ready for one of `events`, or for a signal, which it takes, or for `deadline`.
     /// - Returns: The events; none at the deadline. An error on the socket counts as readable.
     func wait(socket: Int32?, for events: Events, until deadline: ContinuousClock.Instant?) -> Events {
-        var descriptors = [pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)]
-        if let socket, socket >= 0 {
-            var interest: Int32 = 0
-            if events.contains(.readable) { interest |= Int32(POLLIN) }
-            if events.contains(.writable) { interest |= Int32(POLLOUT) }
-            descriptors.append(pollfd(fd: socket, events: Int16(interest), revents: 0))
+        var interest: Int32 = 0
+        if events.contains(.readable) { interest |= Int32(POLLIN) }
+        if events.contains(.writable) { interest |= Int32(POLLOUT) }
+        // The kernel ignores a negative descriptor.
+        var descriptors = (
+            pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: socket ?? -1, events: Int16(interest), revents: 0)
+        )
+        let count = unsafe withUnsafeMutableBytes(of: &descriptors) { bytes in
+            unsafe bytes.withMemoryRebound(to: pollfd.self) { descriptors in
+                unsafe poll(descriptors.baseAddress, 2, Self.milliseconds(until: deadline))
+            }
         }
-        let count = unsafe poll(&descriptors, nfds_t(descriptors.count), Self.milliseconds(until: deadline))
         var happened: Events = []
         guard count > 0 else { return happened }
-        if descriptors[0].revents != 0 {
+        if descriptors.0.revents != 0 {
             happened.insert(.woken)
             drain()
         }
-        if descriptors.count > 1 {
-            let ready = Int32(descriptors[1].revents)
-            if ready & Int32(POLLOUT) != 0 { happened.insert(.writable) }
-            if ready & ~Int32(POLLOUT) != 0 { happened.insert(.readable) }
-        }
+        let ready = Int32(descriptors.1.revents)
+        if ready & Int32(POLLOUT) != 0 { happened.insert(.writable) }
+        if ready & ~Int32(POLLOUT) != 0 { happened.insert(.readable) }
         return happened
     }
 
