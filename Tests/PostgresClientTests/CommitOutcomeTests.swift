@@ -13,7 +13,8 @@ private let items = DatabaseTemplate(key: "outcome") { pool in
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct CommitOutcomeTests {
     private func withProxy(
-        _ cut: TestProxy.Cut, _ body: (_ proxied: PostgresPool, _ direct: PostgresPool) async throws -> Void
+        _ cut: TestProxy.Cut,
+        _ body: (_ proxied: PostgresPool, _ direct: PostgresPool, _ proxy: TestProxy) async throws -> Void
     ) async throws {
         try await withDatabase(template: items) { database in
             let proxy = try TestProxy(to: database.configuration, cutting: cut)
@@ -22,7 +23,7 @@ struct CommitOutcomeTests {
             configuration.connectionString = proxy.connectionString
             let pool = PostgresPool(
                 configuration: configuration, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            try await body(pool, database.pool)
+            try await body(pool, database.pool, proxy)
             await pool.shutdown()
             proxy.stop()
         }
@@ -30,7 +31,7 @@ struct CommitOutcomeTests {
 
     @Test(arguments: [TestProxy.Cut.beforeCommit, .afterCommit])
     func aCommitThatIsCutOffHasAnUnknownOutcome(cut: TestProxy.Cut) async throws {
-        try await withProxy(cut) { proxied, direct in
+        try await withProxy(cut) { proxied, direct, _ in
             let closure = await postgresError {
                 try await proxied.withTransaction { transaction in _ = try await transaction.execute(Insert(ids: [1])) }
             }
@@ -39,8 +40,10 @@ struct CommitOutcomeTests {
             #expect(closure?.isRetriable == true)
             #expect(closure?.statement == "COMMIT")
 
+            // A pipeline with a statement behind the COMMIT sends one.
             var pipeline = PostgresPipeline()
             _ = pipeline.append(Insert(ids: [2]))
+            _ = pipeline.append(Ids(), afterCommit: true)
             let whole = pipeline
             let roundTrip = await postgresError { try await proxied.run(whole, commits: true) }
             #expect(roundTrip?.kind == .connection)
@@ -51,8 +54,30 @@ struct CommitOutcomeTests {
         }
     }
 
+    /// A transaction in one round trip, with nothing behind it, is committed by the Sync message.
+    @Test(arguments: [false, true])
+    func aSyncThatIsCutOffHasAnUnknownOutcome(isPassedOn: Bool) async throws {
+        try await withProxy(.never) { proxied, direct, proxy in
+            func insert(_ id: Int) async throws {
+                var pipeline = PostgresPipeline()
+                _ = pipeline.append(Insert(ids: [id]))
+                _ = try await proxied.run(pipeline, commits: true)
+            }
+            try await insert(1)
+            // Bind, Describe, Execute, Sync.
+            proxy.cut(TestProxy.MessageCut(.toServer, 4, isPassedOn: isPassedOn))
+            let error = await postgresError { try await insert(2) }
+            #expect(error?.kind == .connection)
+            #expect(error?.commitOutcomeUnknown == true)
+            #expect(error?.isRetriable == true)
+            try await eventually("the transaction has ended") {
+                try await direct.query(Ids()) == (isPassedOn ? [1, 2] : [1])
+            }
+        }
+    }
+
     @Test func aLossBeforeTheCommitIsKnownToHaveChangedNothing() async throws {
-        try await withProxy(.never) { proxied, direct in
+        try await withProxy(.never) { proxied, direct, _ in
             let error = await postgresError {
                 try await proxied.withTransaction { transaction in
                     _ = try await transaction.execute(Insert(ids: [1]))

@@ -107,7 +107,8 @@ struct PipelineTests {
         }
     }
 
-    @Test func aWholeTransactionSeesOneSnapshot() async throws {
+    @Test("Transactions are READ COMMITTED, whatever the database's default is")
+    func isolation() async throws {
         struct Isolation: PostgresStatement {
             let sql = """
                 SELECT current_setting('transaction_isolation') AS isolation,
@@ -119,10 +120,26 @@ struct PipelineTests {
             }
         }
         try await withDatabase { database in
-            var pipeline = PostgresPipeline()
-            let isolation = pipeline.append(Isolation())
-            try await #expect(
-                database.pool.run(pipeline, commits: true).rows(isolation) == [["read committed", "off"]])
+            try await database.pool.withConnection { connection in
+                try await connection.simple(
+                    """
+                    DO $$ BEGIN EXECUTE format(
+                        'ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+                    END $$
+                    """)
+                // The default is that of sessions that begin from now on.
+                connection.discardAfterUse()
+            }
+            for follows in [false, true] {
+                var pipeline = PostgresPipeline()
+                let isolation = pipeline.append(Isolation())
+                if follows { _ = pipeline.append(SelectOne(value: 1), afterCommit: true) }
+                try await #expect(
+                    database.pool.run(pipeline, commits: true).rows(isolation) == [["read committed", "off"]])
+            }
+            let open = try await database.pool.withTransaction { try await $0.query(Isolation()) }
+            #expect(open == [["read committed", "off"]])
+            try await #expect(database.pool.query(Isolation()) == [["read committed", "off"]])
         }
     }
 

@@ -14,9 +14,6 @@ final class ConnectionDriver {
 
     /// Reason for which the connection cannot be used any more. Its thread ends after the current call.
     private(set) var brokenBecause: PostgresError?
-    /// Sent with a transaction's first statement.
-    private static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-
     /// Statements that this connection has prepared, and their names.
     var prepared: [StatementKey: String] = [:]
     /// Whether the prepared statements are to be dropped as soon as no transaction is open.
@@ -273,8 +270,11 @@ extension PostgresStatement where Self == Statements {
     fileprivate static func configureSession(_ configuration: PostgresConfiguration) -> PostgresQuery<Void> {
         // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every
         // execution. Plans are made once, and last while tables grow a thousandfold: they look rows up by an index
-        // wherever there is one.
-        var settings = ["jit": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"]
+        // wherever there is one. Each statement has a snapshot of its own, with and without BEGIN.
+        var settings = [
+            "jit": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan",
+            "default_transaction_isolation": "read committed",
+        ]
         settings["statement_timeout"] = configuration.statementTimeout.map { "\($0.wholeMilliseconds)" }
         settings["idle_in_transaction_session_timeout"] =
             configuration.idleInTransactionTimeout.map { "\($0.wholeMilliseconds)" }
@@ -409,42 +409,49 @@ extension ConnectionDriver {
 
     private func plan(_ pipeline: PostgresPipeline) -> [RoundTripUnit] {
         var units: [RoundTripUnit] = []
+        var fresh: [StatementKey: String] = [:]
+        func prepare(_ key: StatementKey, for statement: String) -> (name: String, isOld: Bool) {
+            if let name = prepared[key] { return (name, true) }
+            if let name = fresh[key] { return (name, false) }
+            let name = key.name
+            fresh[key] = name
+            units.append(.prepare(key: key, name: name, for: statement))
+            return (name, false)
+        }
+        func prepare(_ text: String) -> String { prepare(StatementKey(sql: text, types: []), for: text).name }
+
+        // The server begins a transaction itself with the first statement of a pipeline, and commits it at the sync.
+        // Statements that are to follow only a COMMIT that succeeds need BEGIN and COMMIT.
+        let isWhole = pipeline.commits && begun == nil
+        let isImplicit = isWhole && pipeline.followers == 0
         if pipeline.transaction != nil, begun == nil {
             // A transaction in which nothing was done needs neither BEGIN nor COMMIT.
             if pipeline.items.isEmpty { return [] }
-            units.append(.begin)
+            if !isImplicit { units.append(.begin(name: isWhole ? prepare("BEGIN") : nil)) }
         }
-        var fresh: [StatementKey: String] = [:]
         let last = pipeline.items.count - pipeline.followers
         for (index, item) in pipeline.items.enumerated() {
-            if index == last, pipeline.commits { units.append(.commit) }
+            if index == last, pipeline.commits { units.append(.commit(name: prepare("COMMIT"))) }
             let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
-            if let name = prepared[key] {
-                units.append(.execute(item: index, name: name, isOld: true))
-            } else if let name = fresh[key] {
-                units.append(.execute(item: index, name: name, isOld: false))
-            } else {
-                let name = key.name
-                fresh[key] = name
-                units.append(.prepare(item: index, key: key, name: name))
-                units.append(.execute(item: index, name: name, isOld: false))
-            }
+            let (name, isOld) = prepare(key, for: item.name)
+            units.append(.execute(item: index, name: name, isOld: isOld))
         }
-        if pipeline.commits, pipeline.followers == 0 { units.append(.commit) }
+        if pipeline.commits, pipeline.followers == 0, !isImplicit { units.append(.commit(name: nil)) }
         return units
     }
 
     private func name(of unit: Int, in units: [RoundTripUnit], of pipeline: PostgresPipeline) -> String? {
         guard unit < units.count else {
             // Deferred checks fail at the sync, which stands for the COMMIT of an implicit transaction.
-            return pipeline.items.last?.name
+            return pipeline.commits && pipeline.followers == 0 ? "COMMIT" : pipeline.items.last?.name
         }
         return switch units[unit] {
         case .begin: "BEGIN"
         case .commit: "COMMIT"
         case .rollback: "ROLLBACK"
         case .deallocateAll: "DEALLOCATE ALL"
-        case .prepare(let item, _, _), .execute(let item, _, _): pipeline.items[item].name
+        case .prepare(_, _, let name): name
+        case .execute(let item, _, _): pipeline.items[item].name
         }
     }
 }
@@ -464,11 +471,13 @@ extension ConnectionDriver {
             for unit in units {
                 let isSent =
                     switch unit {
-                    case .begin: connection.sendPlain(Self.begin)
-                    case .commit: connection.sendPlain("COMMIT")
+                    case .begin(nil): connection.sendPlain("BEGIN")
+                    case .commit(nil): connection.sendPlain("COMMIT")
+                    case .begin(let name?), .commit(let name?):
+                        connection.sendExecute(name: name, parameters: PostgresParameters())
                     case .rollback: connection.sendPlain("ROLLBACK")
                     case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")
-                    case .prepare(_, let key, let name):
+                    case .prepare(let key, let name, _):
                         connection.sendPrepare(name: name, sql: key.sql, types: key.types)
                     case .execute(let item, let name, _):
                         connection.sendExecute(name: name, parameters: pipeline.items[item].parameters)
@@ -515,7 +524,7 @@ extension ConnectionDriver {
                     progress.didRollBack = result.commandStatus == "ROLLBACK"
                 case .rollback, .deallocateAll:
                     break
-                case .prepare(_, let key, let name):
+                case .prepare(let key, let name, _):
                     prepared[key] = name
                 case .execute(let index, _, _):
                     let item = pipeline.items[index]
@@ -574,7 +583,7 @@ extension ConnectionDriver {
         guard !sql.utf8.contains(0) else { throw PostgresError(.encoding, "the statement holds a NUL byte") }
         try dropPreparedIfAsked()
         let begins = begun == nil ? transaction : nil
-        guard connection.sendSimple((begins == nil ? "" : Self.begin + ";\n") + sql) else { throw lost() }
+        guard connection.sendSimple((begins == nil ? "" : "BEGIN;\n") + sql) else { throw lost() }
         var failure: PostgresError?
         var value: String?
         do throws(PostgresError) {

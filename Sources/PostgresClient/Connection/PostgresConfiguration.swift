@@ -8,8 +8,9 @@ package struct PostgresConfiguration: Sendable {
     ///
     /// Defaults are added for `application_name`, `connect_timeout`, and keep-alives that detect a dead peer within a
     /// minute. With several hosts, the default of `target_session_attrs` is `read-write`, so that the pool uses the
-    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, and `jit` is off.
-    /// With `sslmode=verify-full` and no `sslrootcert`, the authorities are those of the system.
+    /// primary after a failover; set `any` for reading only. The client encoding is always UTF-8, `jit` is off, and
+    /// transactions are READ COMMITTED. With `sslmode=verify-full` and no `sslrootcert`, the authorities are those of
+    /// the system.
     package var connectionString: String
     /// Most connections of the pool.
     package var maximumConnections = 8

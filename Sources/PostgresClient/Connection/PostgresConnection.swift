@@ -68,7 +68,8 @@ package final class PostgresConnection: Sendable {
     /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is
     /// found only when the transaction is committed already.
     ///
-    /// - Parameter commits: whether BEGIN precedes the statements and COMMIT follows them. Rolled back when one fails.
+    /// - Parameter commits: whether the statements are a transaction, which is committed behind them, or before those
+    ///   that were appended to follow. Rolled back when one fails.
     package func run(
         _ pipeline: PostgresPipeline, commits: Bool = false
     ) async throws(PostgresError) -> PostgresPipelineResults {

@@ -28,11 +28,12 @@ struct StatementKey: Hashable {
 
 /// One message of a round trip to the server, in the order in which they are sent and answered.
 enum RoundTripUnit {
-    case begin
-    case commit
+    /// BEGIN and COMMIT: the statements that were prepared for them, or their texts.
+    case begin(name: String?)
+    case commit(name: String?)
     case rollback
     case deallocateAll
-    case prepare(item: Int, key: StatementKey, name: String)
+    case prepare(key: StatementKey, name: String, for: String)
     /// `isOld`: the statement was prepared in an earlier round trip.
     case execute(item: Int, name: String, isOld: Bool)
 

@@ -223,8 +223,8 @@ package struct PostgresPipeline: Sendable {
     private(set) var followers = 0
     /// The transaction of the statements, by its identity; nil outside of one.
     var transaction: UInt64?
-    /// Whether COMMIT follows the statements, except the ``followers``. Otherwise they belong to an open transaction,
-    /// or commit by themselves.
+    /// Whether the transaction is committed behind the statements, before the ``followers``. Otherwise they belong to
+    /// an open transaction, or commit by themselves.
     var commits = false
 
     package init() {}

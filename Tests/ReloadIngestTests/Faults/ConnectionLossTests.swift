@@ -146,7 +146,7 @@ struct ConnectionLossTests {
                             number += 1
                         }
                         proxied.proxy.cut(nil)
-                        // BEGIN, the position, the events, COMMIT and their answers.
+                        // The position, the flow, the events, and their answers.
                         #expect(number > 8, "\(makeCut(number)) was never reached")
                     }
                     #expect(try await ingest.applied() == events)
