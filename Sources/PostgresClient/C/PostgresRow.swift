@@ -187,7 +187,8 @@ struct ResultColumns: ~Copyable {
     private let table: UnsafeMutableBufferPointer<Column>
     /// Bits of a hash that are not its place.
     private let shift: UInt64
-    /// Most columns in the table, half of its places. Further names are compared as text each time.
+    /// Number of columns that may still be added: half of the places stay free. Further literals are compared as text
+    /// each time.
     private var free: Int
     /// Column behind the one that was found last: most are read first in the order of the select list.
     private var next: Int32 = 0

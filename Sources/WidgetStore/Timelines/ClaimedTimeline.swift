@@ -89,7 +89,7 @@ package final class ClaimedTimeline: Sendable {
         self.readAt = readAt
     }
 
-    /// Reads the columns in their order, in which they are found the fastest.
+    /// Reads the columns of ``columns(kind:)``.
     convenience init(_ row: borrowing PostgresRow) throws(PostgresError) {
         let key: Int64 = try row.value("row")
         let id: TimelineID = try row.value("identity")
