@@ -130,84 +130,30 @@ struct PipelineTests {
                 // The default is that of sessions that begin from now on.
                 connection.discardAfterUse()
             }
-            for follows in [false, true] {
-                var pipeline = PostgresPipeline()
-                let isolation = pipeline.append(Isolation())
-                if follows { _ = pipeline.append(SelectOne(value: 1), afterCommit: true) }
-                try await #expect(
-                    database.pool.run(pipeline, commits: true).rows(isolation) == [["read committed", "off"]])
-            }
+            var pipeline = PostgresPipeline()
+            let isolation = pipeline.append(Isolation())
+            try await #expect(
+                database.pool.run(pipeline, commits: true).rows(isolation) == [["read committed", "off"]])
             let open = try await database.pool.withTransaction { try await $0.query(Isolation()) }
             #expect(open == [["read committed", "off"]])
             try await #expect(database.pool.query(Isolation()) == [["read committed", "off"]])
         }
     }
 
-    /// The sequence shows whether a statement has run.
-    private struct Next: PostgresStatement {
-        let sql =
-            "SELECT nextval('number') AS number, (SELECT count(*) FROM item) AS items, txid_current() AS id"
-        func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> [Int] {
-            [try row.value("number"), try row.value("items"), try row.value("id")]
-        }
-    }
-
-    @Test("A statement appended after the COMMIT runs in its own transaction")
-    func followers() async throws {
+    @Test("An error of a statement or of the COMMIT names it, and nothing took effect")
+    func failedTransaction() async throws {
         try await withDatabase(template: items) { database in
-            try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }
-            for round in 1...2 {
-                var pipeline = PostgresPipeline()
-                _ = pipeline.append(Insert(ids: [round]))
-                let within = pipeline.append(Next())
-                let after = pipeline.append(Next(), afterCommit: true)
-                let last = pipeline.append(SelectOne(value: 7), afterCommit: true)
-                let results = try await database.pool.run(pipeline, commits: true)
-                let (inside, outside) = (results.rows(within)[0], results.rows(after)[0])
-                #expect(Array(inside[..<2]) == [2 * round - 1, round])
-                #expect(Array(outside[..<2]) == [2 * round, round])
-                #expect(inside[2] != outside[2])
-                #expect(results.rows(last) == [7])
-            }
-            var pipeline = PostgresPipeline()
-            _ = pipeline.append(Next(), afterCommit: true)
-            let (alone, pool) = (pipeline, database.pool)
-            let error = await postgresError { try await pool.run(alone) }
-            #expect(error?.kind == .misuse)
-            #expect(pool.statistics.open == 1)
-        }
-    }
-
-    @Test("When a statement or the COMMIT fails, later statements do not run")
-    func failedCommitHasNoFollowers() async throws {
-        try await withDatabase(template: items) { database in
-            try await database.pool.withConnection { try await $0.simple("CREATE SEQUENCE number") }
             for (ids, divisor) in [([1, 1], 1), ([2], 0)] {
                 var pipeline = PostgresPipeline()
                 _ = pipeline.append(Insert(ids: ids))
                 _ = pipeline.append(Divide(by: divisor))
-                _ = pipeline.append(Next(), afterCommit: true)
                 let (failing, pool) = (pipeline, database.pool)
                 let error = await postgresError { try await pool.run(failing, commits: true) }
                 #expect(
                     error?.statement == (divisor == 0 ? "Divide" : "COMMIT") && error?.commitOutcomeUnknown == false)
             }
-            try await #expect(database.pool.query(Next())[0].prefix(2) == [1, 0])
+            try await #expect(database.pool.query(Ids()).isEmpty)
             #expect(database.pool.statistics.open == 1)
-        }
-    }
-
-    @Test("A failure after the COMMIT keeps the transaction, and the error does not claim a rollback")
-    func failedFollower() async throws {
-        try await withDatabase(template: items) { database in
-            var pipeline = PostgresPipeline()
-            _ = pipeline.append(Insert(ids: [1]))
-            _ = pipeline.append(Divide(by: 0), afterCommit: true)
-            let (failing, pool) = (pipeline, database.pool)
-            let error = await postgresError { try await pool.run(failing, commits: true) }
-            #expect(error?.statement == "Divide" && error?.commitOutcomeUnknown == true)
-            try await #expect(pool.query(Ids()) == [1])
-            #expect(pool.statistics.open == 1)
         }
     }
 

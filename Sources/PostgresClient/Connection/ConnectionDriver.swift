@@ -322,11 +322,6 @@ extension ConnectionDriver {
             let error = failure.error.of(statement: name(of: failure.unit, in: units, of: pipeline))
             let isStale = isStalePlan(error, at: failure.unit, in: units)
             if isStale { mustPrepareAnew = true }
-            if let commit = units.firstIndex(where: \.isCommit), failure.unit > commit {
-                // The transaction stands; only what follows it failed.
-                begun = nil
-                throw error.replacing(commitOutcomeUnknown: true)
-            }
             if joinsTransaction {
                 if pipeline.commits { begun = nil }
                 if transactionFailure == nil { transactionFailure = error }
@@ -418,32 +413,27 @@ extension ConnectionDriver {
             units.append(.prepare(key: key, name: name, for: statement))
             return (name, false)
         }
-        func prepare(_ text: String) -> String { prepare(StatementKey(sql: text, types: []), for: text).name }
 
         // The server begins a transaction itself with the first statement of a pipeline, and commits it at the sync.
-        // Statements that are to follow only a COMMIT that succeeds need BEGIN and COMMIT.
-        let isWhole = pipeline.commits && begun == nil
-        let isImplicit = isWhole && pipeline.followers == 0
+        let isImplicit = pipeline.commits && begun == nil
         if pipeline.transaction != nil, begun == nil {
             // A transaction in which nothing was done needs neither BEGIN nor COMMIT.
             if pipeline.items.isEmpty { return [] }
-            if !isImplicit { units.append(.begin(name: isWhole ? prepare("BEGIN") : nil)) }
+            if !isImplicit { units.append(.begin) }
         }
-        let last = pipeline.items.count - pipeline.followers
         for (index, item) in pipeline.items.enumerated() {
-            if index == last, pipeline.commits { units.append(.commit(name: prepare("COMMIT"))) }
             let key = StatementKey(sql: item.sql, types: item.parameters.fields.map(\.oid))
             let (name, isOld) = prepare(key, for: item.name)
             units.append(.execute(item: index, name: name, isOld: isOld))
         }
-        if pipeline.commits, pipeline.followers == 0, !isImplicit { units.append(.commit(name: nil)) }
+        if pipeline.commits, !isImplicit { units.append(.commit) }
         return units
     }
 
     private func name(of unit: Int, in units: [RoundTripUnit], of pipeline: PostgresPipeline) -> String? {
         guard unit < units.count else {
             // Deferred checks fail at the sync, which stands for the COMMIT of an implicit transaction.
-            return pipeline.commits && pipeline.followers == 0 ? "COMMIT" : pipeline.items.last?.name
+            return pipeline.commits ? "COMMIT" : pipeline.items.last?.name
         }
         return switch units[unit] {
         case .begin: "BEGIN"
@@ -471,10 +461,8 @@ extension ConnectionDriver {
             for unit in units {
                 let isSent =
                     switch unit {
-                    case .begin(nil): connection.sendPlain("BEGIN")
-                    case .commit(nil): connection.sendPlain("COMMIT")
-                    case .begin(let name?), .commit(let name?):
-                        connection.sendExecute(name: name, parameters: PostgresParameters())
+                    case .begin: connection.sendPlain("BEGIN")
+                    case .commit: connection.sendPlain("COMMIT")
                     case .rollback: connection.sendPlain("ROLLBACK")
                     case .deallocateAll: connection.sendPlain("DEALLOCATE ALL")
                     case .prepare(let key, let name, _):

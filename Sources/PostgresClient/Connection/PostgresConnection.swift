@@ -64,19 +64,14 @@ package final class PostgresConnection: Sendable {
 
     /// Runs several statements in one round trip. The error names the statement that failed.
     ///
-    /// Statements that were appended to follow the COMMIT run only if it succeeds, each by itself; the error of such a
-    /// statement does not undo the transaction, and says that its outcome is unknown. A row that cannot be decoded is
-    /// found only when the transaction is committed already.
+    /// A row that cannot be decoded is found only when the transaction is committed already.
     ///
-    /// - Parameter commits: whether the statements are a transaction, which is committed behind them, or before those
-    ///   that were appended to follow. Rolled back when one fails.
+    /// - Parameter commits: whether the statements are a transaction, which is committed behind them, and rolled back
+    ///   when one fails.
     package func run(
         _ pipeline: PostgresPipeline, commits: Bool = false
     ) async throws(PostgresError) -> PostgresPipelineResults {
         try loan.validate()
-        guard commits || pipeline.followers == 0 else {
-            throw PostgresError(.misuse, "statements that follow a COMMIT need one")
-        }
         guard !commits || transaction == nil else { throw PostgresError(.misuse, "transactions do not nest") }
         guard !pipeline.isEmpty else { return PostgresPipelineResults() }
         var pipeline = pipeline

@@ -28,9 +28,8 @@ struct StatementKey: Hashable {
 
 /// One message of a round trip to the server, in the order in which they are sent and answered.
 enum RoundTripUnit {
-    /// BEGIN and COMMIT: the statements that were prepared for them, or their texts.
-    case begin(name: String?)
-    case commit(name: String?)
+    case begin
+    case commit
     case rollback
     case deallocateAll
     case prepare(key: StatementKey, name: String, for: String)

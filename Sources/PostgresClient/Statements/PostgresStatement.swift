@@ -219,27 +219,16 @@ package struct PostgresPipeline: Sendable {
     }
 
     var items: [Item] = []
-    /// Number of the last statements that follow the COMMIT.
-    private(set) var followers = 0
     /// The transaction of the statements, by its identity; nil outside of one.
     var transaction: UInt64?
-    /// Whether the transaction is committed behind the statements, before the ``followers``. Otherwise they belong to
-    /// an open transaction, or commit by themselves.
+    /// Whether the transaction is committed behind the statements. Otherwise they belong to an open transaction, or
+    /// commit by themselves.
     var commits = false
 
     package init() {}
 
     /// Appends a statement and returns the handle of its results.
-    ///
-    /// - Parameter afterCommit: whether it runs after the COMMIT of ``PostgresConnection/run(_:commits:)``, in the same
-    ///   round trip, if everything before it succeeds.
-    package mutating func append<Statement: PostgresStatement>(
-        _ statement: Statement, afterCommit: Bool = false
-    ) -> Handle<Statement.Row> {
-        precondition(
-            afterCommit || followers == 0,
-            "only statements that follow the COMMIT can be appended behind others that do")
-        if afterCommit { followers += 1 }
+    package mutating func append<Statement: PostgresStatement>(_ statement: Statement) -> Handle<Statement.Row> {
         items.append(Item(statement, decodes: true))
         return Handle(index: items.count - 1)
     }
