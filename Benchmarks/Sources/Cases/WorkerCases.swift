@@ -55,6 +55,12 @@ struct WorkerCases {
         }
     }
 
+    /// Timelines from their claim to the end of their lists.
+    var pipeline: MeasuredCase {
+        let pipeline = PipelineCase(ids: ids, answer: Self.answer(to: ids), app: Self.app)
+        return MeasuredCase(name: "pipeline", items: Self.count, expected: Self.count) { pipeline.run() }
+    }
+
     /// Messages into librdkafka, until the sender is told of all of them.
     func producer() throws -> MeasuredCase {
         let messages = zip(ids, contents).map { id, content in

@@ -150,7 +150,7 @@ extension WorkerContext {
     /// Reads an answer, and returns the number of answered timelines. An error of one timeline fails only that one.
     ///
     /// - Throws: ``ProviderFailure`` for an invalid answer.
-    private func read(
+    func read(
         _ answer: [UInt8], into batch: inout TimelineBatch, _ range: Range<Int>, after fetchTime: Duration
     ) throws(ProviderFailure) -> Int {
         let requested = batch.jobs[range].map { job in

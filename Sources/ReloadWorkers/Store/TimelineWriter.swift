@@ -33,9 +33,7 @@ struct TimelineWriter: Sendable {
             _ write: @escaping @Sendable ([TimelineJob]) async throws -> [WrittenTimeline]
         ) -> GroupCommitter<TimelineJob, WrittenTimeline?> {
             GroupCommitter { jobs in
-                let rows = try await write(jobs)
-                let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
-                return jobs.map { found[$0.timeline.row] }
+                Self.results(try await write(jobs), of: jobs)
             }
         }
         let pool = context.pool
@@ -54,6 +52,12 @@ struct TimelineWriter: Sendable {
         patientStores = committer(store)
         reschedules = committer { try await pool.query(.rescheduleTimelines($0)) }
         patientReschedules = committer { try await pool.query(.rescheduleTimelines($0)) }
+    }
+
+    /// The row of each job among those that a statement has returned; nil for a job whose row it left alone.
+    static func results(_ rows: [WrittenTimeline], of jobs: [TimelineJob]) -> [WrittenTimeline?] {
+        let found = Dictionary(rows.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+        return jobs.map { found[$0.timeline.row] }
     }
 
     /// Number of callers that wait for a statement that stores.
@@ -132,7 +136,7 @@ struct TimelineWriter: Sendable {
     ///
     /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken
     ///   from the present ledger, which has what other workers have spent since.
-    private func compute(_ job: inout TimelineJob, over row: ClaimedTimeline) {
+    func compute(_ job: inout TimelineJob, over row: ClaimedTimeline) {
         guard let answer = job.answer, case .fetch(let rule, let ledger) = job.outcome else { return }
         let rules = job.rules
         let now = job.databaseTime(at: context.clock.elapsed)
@@ -151,7 +155,7 @@ struct TimelineWriter: Sendable {
         job.hash = answer.hash(at: now)
     }
 
-    private func report(stored: [TimelineJob], discarded: Int) {
+    func report(stored: [TimelineJob], discarded: Int) {
         let changed = stored.count { $0.content != nil }
         context.metrics.stored.increment(by: changed)
         context.metrics.gateTimelines.increment(by: stored.count - changed)
