@@ -67,7 +67,7 @@ final class Pipeline: Sendable {
         decide(ready)
     }
 
-    private func decide(_ jobs: [TimelineJob]) {
+    private func decide(_ jobs: consuming [TimelineJob]) {
         let decisions = Decisions(jobs)
         if !decisions.reschedules.isEmpty { start(.reschedule(decisions.reschedules)) }
         if !decisions.orphans.isEmpty { start(.collect(decisions.orphans)) }

@@ -81,15 +81,16 @@ struct PipelineCase {
             var batch = queue.next(provider, sizeLimit: .max, admits: { _, _ in true })
         else { return 0 }
         let all = batch.jobs.indices
-        let body = batch.jobs.requestBody
+        let body = batch.jobs[...].requestBody
         guard body.count > all.count, (try? context.read(answer, into: &batch, all, after: .zero)) == all.count else {
             return 0
         }
-        for index in all { writer.compute(&batch.jobs[index], over: batch.jobs[index].timeline) }
+        let answered = context.clock.elapsed
+        for index in all { writer.compute(&batch.jobs[index], over: batch.jobs[index].timeline, at: answered) }
         let stores = PostgresQuery.replaceContent(batch.jobs)
         let results = TimelineWriter.results(written, of: batch.jobs)
         for index in all { batch.jobs[index].written = results[index] }
-        writer.report(stored: batch.jobs, discarded: 0)
+        writer.report(batch.jobs, discarded: 0)
         let messages = batch.jobs.map { job in
             context.updatedMessage(
                 job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [])

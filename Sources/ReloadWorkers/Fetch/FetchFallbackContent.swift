@@ -49,18 +49,17 @@ extension WorkerContext {
 
     func takeSnapshots(of batch: TimelineBatch) async {
         let wanted = Self.wantedSnapshots(of: batch)
-        let limit =
-            wanted.lazy.map { $0.claim.kind.definition.snapshotLimit(configuration.snapshotLimit) }.max()
-            ?? .zero
+        guard !wanted.isEmpty else { return }
+        let limit = wanted.map { $0.claim.kind.definition.snapshotLimit(configuration.snapshotLimit) }.max() ?? .zero
         // The lease must still hold the timelines' own request.
         let left = batch.leaseEnds - clock.elapsed - output.longestPublish - batch.jobs.timeout
-        guard !wanted.isEmpty, left >= limit,
+        guard left >= limit,
             !restingEndpoints.isResting(.snapshot, of: batch.provider, at: clock.elapsed),
             protection.isAvailable(batch.provider, at: clock.elapsed)
         else { return }
         let call = ProviderCall(
             url: batch.provider.url, endpoint: .snapshot, secrets: batch.app.signingSecrets,
-            body: wanted.requestBody, timeout: limit,
+            body: wanted[...].requestBody, timeout: limit,
             maximumResponseBytes: configuration.maximumResponseBytes)
         do {
             let writes = try await askFallback(

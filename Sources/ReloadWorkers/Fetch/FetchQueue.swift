@@ -22,25 +22,25 @@ struct Decisions: Sendable {
     /// Timelines that only a newer version can read. Their lists go back.
     private(set) var unreadable: [TimelineJob] = []
 
-    init(_ jobs: [TimelineJob]) {
-        for var job in jobs {
-            let (timeline, claim) = (job.timeline, job.claim)
-            guard !timeline.hasUnknownFamily else {
-                job.returnDelay = Self.unreadableDelay
-                unreadable.append(job)
-                continue
-            }
-            job.outcome = job.rules.decide(
-                timeline.state, timeline.kind, facts: timeline.facts, sweep: claim.list.generation,
-                isRetired: claim.kind.isRetired, at: timeline.readAt)
-            switch job.outcome {
-            case .collect: orphans.append(job)
-            case .nothing, .wait, .sleep: reschedules.append(job)
-            case .fetch(let rule, let ledger):
-                (job.rule, job.ledger) = (rule, ledger)
-                fetches.append(job)
-            }
+    init(_ jobs: consuming [TimelineJob]) {
+        // In place, since almost all timelines are fetched.
+        fetches = jobs
+        for index in fetches.indices { Self.decide(&fetches[index]) }
+        unreadable = fetches.extract { $0.returnDelay != nil }
+        orphans = fetches.extract { if case .collect = $0.outcome { true } else { false } }
+        reschedules = fetches.extract { if case .fetch = $0.outcome { false } else { true } }
+    }
+
+    private static func decide(_ job: inout TimelineJob) {
+        let (timeline, claim) = (job.timeline, job.claim)
+        guard !timeline.hasUnknownFamily else {
+            job.returnDelay = Self.unreadableDelay
+            return
         }
+        job.outcome = claim.kind.rules.decide(
+            timeline.state, timeline.kind, facts: timeline.facts, sweep: claim.list.generation,
+            isRetired: claim.kind.isRetired, at: timeline.readAt)
+        if case .fetch(let rule, let ledger) = job.outcome { (job.rule, job.ledger) = (rule, ledger) }
     }
 }
 
@@ -60,17 +60,17 @@ final class FetchQueue: Sendable {
 
     /// Appends timelines and returns their providers.
     func append(_ jobs: [TimelineJob]) -> Set<ProviderKey> {
+        var fresh = jobs
+        let retried = fresh.extract { $0.timeline.attempts > 0 }
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
-            for job in jobs {
-                let provider = ProviderKey(job.claim.kind)
-                let lane = Int(job.lane.rawValue)
-                if job.timeline.attempts == 0 {
-                    queues[provider, default: Self.empty].fresh[lane].append(job)
-                } else {
-                    queues[provider, default: Self.empty].retried[lane].append(job)
+            for (jobs, lanes) in [(fresh, \Queue.fresh), (retried, \Queue.retried)] {
+                for range in jobs.runs(of: \.claim) {
+                    let claim = jobs[range.lowerBound].claim
+                    let (provider, lane) = (ProviderKey(claim.kind), Int(claim.list.lane.rawValue))
+                    queues[provider, default: Self.empty][keyPath: lanes][lane].append(contentsOf: jobs[range])
+                    providers.insert(provider)
                 }
-                providers.insert(provider)
             }
         }
         return providers
@@ -114,14 +114,18 @@ final class FetchQueue: Sendable {
         let limit = max(1, min(sizeLimit, lanes[first].first?.claim.kind.definition.maxBatch ?? 1))
         guard admits(lane, waiting >= limit) else { return nil }
         var jobs: [TimelineJob] = []
+        jobs.reserveCapacity(min(limit, waiting))
         var most = limit
         // Bulk work does not fill up urgent requests.
         let last = lane.isUrgent ? Int(ReloadLane.push.rawValue) : lanes.count - 1
         for index in first...last where jobs.count < most {
-            while let job = lanes[index].first {
+            while let job = lanes[index].popFirst() {
                 most = min(most, max(1, job.claim.kind.definition.maxBatch))
-                guard jobs.count < most else { break }
-                jobs.append(lanes[index].removeFirst())
+                guard jobs.count < most else {
+                    lanes[index].prepend(job)
+                    break
+                }
+                jobs.append(job)
             }
         }
         return jobs
@@ -178,20 +182,12 @@ extension TimelineJob {
     }
 
     var lane: ReloadLane { claim.list.lane }
-    var rules: ReloadRules { ReloadRules(claim.kind.definition, developerMode: claim.kind.isDeveloperMode) }
 
     /// The database's time: that of the claim, plus the span of the worker's clock since then.
     func databaseTime(at now: Duration) -> Timestamp { timeline.readAt + (now - claim.startedAt) }
 }
 
 extension Collection<TimelineJob> {
-    /// Number of the timelines of each kind.
-    var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
-        var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
-        for job in self { kinds[job.claim.kind.id, default: (job.claim.kind, 0)].count += 1 }
-        return kinds.values
-    }
-
     /// The earliest end of their leases.
     var leaseEnds: Duration { lazy.map(\.claim.leaseEnds).min() ?? .zero }
     /// The longest time limit of their kinds' requests.
@@ -199,10 +195,42 @@ extension Collection<TimelineJob> {
 
     /// Whether every timeline has failed several times. One of them may be crashing the provider.
     var areSuspicious: Bool { allSatisfy { $0.timeline.attempts >= 3 } }
+}
 
+extension RandomAccessCollection<TimelineJob> where Index == Int {
+    /// Ranges of neighbours that share an object, such as a list or a kind, so that it is looked up once for each.
+    func runs<Shared: AnyObject>(of shared: (TimelineJob) -> Shared) -> [Range<Int>] {
+        var ranges: [Range<Int>] = []
+        var start = startIndex
+        while start < endIndex {
+            let first = shared(self[start])
+            var end = start + 1
+            while end < endIndex, shared(self[end]) === first { end += 1 }
+            ranges.append(start..<end)
+            start = end
+        }
+        return ranges
+    }
+
+    /// Number of the timelines of each kind.
+    var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
+        var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
+        for range in runs(of: \.claim.kind) {
+            let kind = self[range.lowerBound].claim.kind
+            kinds[kind.id, default: (kind, 0)].count += range.count
+        }
+        return kinds.values
+    }
+}
+
+extension ArraySlice<TimelineJob> {
     /// Body of a request for their timelines or snapshots.
     var requestBody: [UInt8] {
-        ProviderEndpoint.encode(timelines: map { ($0.timeline.id, $0.timeline.identity(of: $0.claim.kind)) })
+        ProviderEndpoint.encode(
+            timelines: indices.map { index in
+                let timeline = self[index].timeline
+                return (timeline.id, timeline.identity(of: self[index].claim.kind))
+            })
     }
 }
 

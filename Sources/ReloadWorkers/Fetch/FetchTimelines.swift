@@ -153,10 +153,10 @@ extension WorkerContext {
     func read(
         _ answer: [UInt8], into batch: inout TimelineBatch, _ range: Range<Int>, after fetchTime: Duration
     ) throws(ProviderFailure) -> Int {
-        let requested = batch.jobs[range].map { job in
-            RequestedTimeline(
-                job.timeline.id, volatileFields: job.claim.kind.definition.volatilePointers,
-                family: job.timeline.family)
+        let requested = range.map { index in
+            let timeline = batch.jobs[index].timeline
+            return RequestedTimeline(
+                timeline.id, volatileFields: batch.jobs[index].claim.kind.volatilePointers, family: timeline.family)
         }
         let response: ProviderResponse
         do throws(JSONError) {
@@ -172,9 +172,11 @@ extension WorkerContext {
             case .success(let parsed):
                 answered += 1
                 batch.jobs[index].answer = parsed
-                if !parsed.lints.isEmpty {
-                    kinds.count(kind: batch.jobs[index].claim.kind.id) { $0.count(parsed.lints) }
-                }
+            }
+        }
+        for run in batch.jobs[range].runs(of: \.claim.kind) {
+            kinds.count(kind: batch.jobs[run.lowerBound].claim.kind.id) { counters in
+                for index in run { counters.count(batch.jobs[index].answer?.lints ?? []) }
             }
         }
         if response.foreignCount > 0 {

@@ -20,6 +20,17 @@ struct TimelineWriter: Sendable {
     /// its data causes.
     private typealias Written = Result<WrittenTimeline?, PostgresError>
 
+    /// Number of timelines with the size of their contents.
+    private struct Stored {
+        private(set) var timelines = 0
+        private(set) var bytes = 0
+
+        mutating func add(_ bytes: Int) {
+            timelines += 1
+            self.bytes += bytes
+        }
+    }
+
     let context: WorkerContext
     // Urgent timelines do not wait for hundreds of a patient lane.
     private let stores: GroupCommitter<TimelineJob, WrittenTimeline?>
@@ -38,13 +49,14 @@ struct TimelineWriter: Sendable {
         }
         let pool = context.pool
         let store: @Sendable ([TimelineJob]) async throws -> [WrittenTimeline] = { jobs in
-            var (rows, rest) = ([WrittenTimeline](), jobs)
-            let replacing = jobs.filter(\.replacesContent)
-            if !replacing.isEmpty {
-                // Committed even if the other statement fails: `computeAgain` finds these rows.
-                rows = try await pool.query(.replaceContent(replacing))
+            var rest = jobs
+            let replacing = rest.extract(where: \.replacesContent)
+            guard !replacing.isEmpty else { return try await pool.query(.storeTimelines(rest)) }
+            // Committed even if the other statement fails: `computeAgain` finds these rows.
+            let rows = try await pool.query(.replaceContent(replacing))
+            if rows.count < replacing.count {
                 let stored = Set(rows.map(\.row))
-                rest.removeAll { stored.contains($0.timeline.row) }
+                rest += replacing.filter { !stored.contains($0.timeline.row) }
             }
             return rest.isEmpty ? rows : try await rows + pool.query(.storeTimelines(rest))
         }
@@ -82,7 +94,8 @@ struct TimelineWriter: Sendable {
         var waiting = jobs.indices.filter { jobs[$0].answer != nil }
         guard !waiting.isEmpty else { return }
         let deadline = jobs.leaseEnds
-        for index in waiting { compute(&jobs[index], over: jobs[index].timeline) }
+        let now = context.clock.elapsed
+        for index in waiting { compute(&jobs[index], over: jobs[index].timeline, at: now) }
         for _ in 1...Self.attempts where !waiting.isEmpty {
             let batch = waiting.map { jobs[$0] }
             let results = try await write(batch, batch.areUrgent ? stores : patientStores)
@@ -98,7 +111,7 @@ struct TimelineWriter: Sendable {
                 waiting.filter { jobs[$0].written == nil && jobs[$0].failure == nil }, of: &jobs, until: deadline)
         }
         let discarded = jobs.filter { $0.answer != nil && $0.written == nil }
-        report(stored: jobs.filter { $0.written != nil }, discarded: discarded.count)
+        report(jobs, discarded: discarded.count)
         // Such a row may have no other list: burying an orphan changes its revision and makes no appointment.
         try await reschedule(discarded)
     }
@@ -125,7 +138,7 @@ struct TimelineWriter: Sendable {
                 jobs[index].content = row.contentRevision == token ? jobs[index].answer?.content : nil
                 jobs[index].written = WrittenTimeline(row)
             } else if row.revision < token, row.revision != jobs[index].revision {
-                compute(&jobs[index], over: row)
+                compute(&jobs[index], over: row, at: context.clock.elapsed)
                 again.append(index)
             }
         }
@@ -134,12 +147,14 @@ struct TimelineWriter: Sendable {
 
     /// Computes the columns to store.
     ///
-    /// - Parameter row: the present row. The served request is the claim's, and a token that the claim spent is taken
-    ///   from the present ledger, which has what other workers have spent since.
-    func compute(_ job: inout TimelineJob, over row: ClaimedTimeline) {
+    /// - Parameters:
+    ///   - row: the present row. The served request is the claim's, and a token that the claim spent is taken from the
+    ///     present ledger, which has what other workers have spent since.
+    ///   - time: now, on the worker's clock.
+    func compute(_ job: inout TimelineJob, over row: ClaimedTimeline, at time: Duration) {
         guard let answer = job.answer, case .fetch(let rule, let ledger) = job.outcome else { return }
-        let rules = job.rules
-        let now = job.databaseTime(at: context.clock.elapsed)
+        let rules = job.claim.kind.rules
+        let now = job.databaseTime(at: time)
         (job.rule, job.ledger) =
             row === job.timeline
             ? (rule, ledger)
@@ -155,43 +170,46 @@ struct TimelineWriter: Sendable {
         job.hash = answer.hash(at: now)
     }
 
-    func report(stored: [TimelineJob], discarded: Int) {
-        let changed = stored.count { $0.content != nil }
+    /// Reports the stored jobs of a batch.
+    func report(_ jobs: [TimelineJob], discarded: Int) {
+        let (stored, changed) = (jobs.count { $0.written != nil }, jobs.count(where: \.isChanged))
         context.metrics.stored.increment(by: changed)
-        context.metrics.gateTimelines.increment(by: stored.count - changed)
-        context.metrics.gateMessages.increment(by: stored.count - changed)
+        context.metrics.gateTimelines.increment(by: stored - changed)
+        context.metrics.gateMessages.increment(by: stored - changed)
         context.metrics.fenced.increment(by: discarded)
-        guard !stored.isEmpty else { return }
-        count(stored)
-        context.onDecisions?(stored.map { TimelineDecidedEvent(stored: $0) })
+        guard stored > 0 else { return }
+        count(jobs)
+        context.onDecisions?(jobs.lazy.filter { $0.written != nil }.map { TimelineDecidedEvent(stored: $0) })
         if let onStored = context.onStored {
-            for job in stored where job.content != nil { onStored(job.timeline.id, job.timeline.cause) }
+            for job in jobs where job.isChanged { onStored(job.timeline.id, job.timeline.cause) }
         }
         // Requested again during the fetch: no need to wait for the poll.
-        if stored.contains(where: { $0.written?.isDue == true }) { context.signals.timelines.signal() }
+        if jobs.contains(where: { $0.written?.isDue == true }) { context.signals.timelines.signal() }
     }
 
-    /// Counts changed and unchanged content, and the time from the requests to now.
-    private func count(_ stored: [TimelineJob]) {
+    /// Counts changed and unchanged content of stored jobs, and the time from the requests to now.
+    private func count(_ jobs: [TimelineJob]) {
         let now = context.clock.elapsed
         var latencies: [ReloadReason: Metrics.Timer] = [:]
         var (written, spared) = (0, 0)
-        for job in stored {
-            let bytes = job.answer?.content.count ?? 0
-            let isChanged = job.content != nil
-            context.kinds.count(isChanged ? .reloaded : .unchanged, of: job.claim.kind) { counters in
-                if isChanged {
-                    counters.bytesStored += bytes
-                } else {
-                    counters.bytesSpared += bytes
-                    counters.messagesSpared += 1
-                }
+        for run in jobs.runs(of: \.claim.kind) {
+            var (changed, unchanged) = (Stored(), Stored())
+            for index in run where jobs[index].written != nil {
+                let bytes = jobs[index].answer?.content.count ?? 0
+                if jobs[index].isChanged { changed.add(bytes) } else { unchanged.add(bytes) }
+                let reason = jobs[index].timeline.reason ?? .policy
+                let latency = latencies[reason] ?? context.metrics.reloadLatency(reason.name)
+                latencies[reason] = latency
+                latency.record(duration: max(.zero, jobs[index].databaseTime(at: now) - jobs[index].wantedSince))
             }
-            if isChanged { written += bytes } else { spared += bytes }
-            let reason = job.timeline.reason ?? .policy
-            let latency = latencies[reason] ?? context.metrics.reloadLatency(reason.name)
-            latencies[reason] = latency
-            latency.record(duration: max(.zero, job.databaseTime(at: now) - job.wantedSince))
+            let kind = jobs[run.lowerBound].claim.kind
+            context.kinds.count(.reloaded, changed.timelines, of: kind) { $0.bytesStored += changed.bytes }
+            context.kinds.count(.unchanged, unchanged.timelines, of: kind) { counters in
+                counters.bytesSpared += unchanged.bytes
+                counters.messagesSpared += unchanged.timelines
+            }
+            written += changed.bytes
+            spared += unchanged.bytes
         }
         context.metrics.storedBytes.increment(by: written)
         context.metrics.gateBytes.increment(by: spared)
@@ -254,7 +272,7 @@ struct TimelineWriter: Sendable {
             delays[attempts] = backoff
             let asked = min(job.failure?.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
             let now = job.databaseTime(at: context.clock.elapsed)
-            batch.jobs[index].retryAt = job.rules.gridded(now + max(backoff, asked), from: now)
+            batch.jobs[index].retryAt = job.claim.kind.rules.gridded(now + max(backoff, asked), from: now)
         }
         let jobs = failed.map { batch.jobs[$0] }
         for case let failure? in jobs.lazy.map(\.failure) {
@@ -270,6 +288,11 @@ struct TimelineWriter: Sendable {
             ].merging(batch.logMetadata) { $1 })
         try await reschedule(jobs)
     }
+}
+
+extension TimelineJob {
+    /// Whether new content was stored.
+    fileprivate var isChanged: Bool { written != nil && content != nil }
 }
 
 extension [TimelineJob] {

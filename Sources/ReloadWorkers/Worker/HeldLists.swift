@@ -28,6 +28,20 @@ struct HeldList: Sendable {
         open = list.timelines.count
     }
 
+    /// Notes the ends of some of its timelines.
+    fileprivate mutating func end(_ jobs: ArraySlice<TimelineJob>) {
+        for index in jobs.indices {
+            if jobs[index].mayBeStored || jobs[index].written != nil { mayBeStored = true }
+            if let revision = jobs[index].published {
+                if published.isEmpty { published.reserveCapacity(open) }
+                let timeline = jobs[index].timeline
+                published.append((row: timeline.row, id: timeline.id, revision: revision))
+            }
+            if let delay = jobs[index].returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
+        }
+        open -= jobs.count
+    }
+
     /// Gives the list back once what is under way has ended, as its claim is of lost history.
     fileprivate mutating func lose() {
         isLost = true
@@ -52,6 +66,18 @@ final class HeldLists: Sendable {
         /// Greatest token of lost history of the database.
         var lostThrough = Int64.min
         var isAwaited = false
+
+        /// Ends the work on a row. Returns the timeline of the next list that waits for the row, for which it stays
+        /// busy.
+        mutating func release(_ row: Int64) -> TimelineJob? {
+            guard !waiting.isEmpty, var others = waiting[row], !others.isEmpty else {
+                busy.remove(row)
+                return nil
+            }
+            let next = others.removeFirst()
+            waiting[row] = others.isEmpty ? nil : others
+            return next
+        }
     }
 
     private let state = Mutex(State())
@@ -93,6 +119,7 @@ final class HeldLists: Sendable {
     ) {
         state.withLock { state in
             var ready: [TimelineJob] = []
+            ready.reserveCapacity(claims.reduce(0) { $0 + $1.timelines.count })
             var closed: [HeldList] = []
             for (claim, timelines) in claims {
                 var list = HeldList(claim.list, leaseEnds: claim.leaseEnds)
@@ -125,27 +152,14 @@ final class HeldLists: Sendable {
         let result: (closed: [HeldList], waiting: [TimelineJob]) = state.withLock { state in
             var closed: [HeldList] = []
             var waiting: [TimelineJob] = []
-            for job in jobs {
-                let (row, hold) = (job.timeline.row, job.claim.list.hold)
-                if let next = state.waiting[row]?.first {
-                    // The row stays busy for the waiting list.
-                    state.waiting[row]?.removeFirst()
-                    if state.waiting[row]?.isEmpty == true { state.waiting[row] = nil }
-                    waiting.append(next)
-                } else {
-                    state.busy.remove(row)
+            for range in jobs.runs(of: \.claim) {
+                for index in range {
+                    if let next = state.release(jobs[index].timeline.row) { waiting.append(next) }
                 }
-                guard let place = state.lists.index(forKey: hold) else { continue }
-                state.open -= 1
+                guard let place = state.lists.index(forKey: jobs[range.lowerBound].claim.list.hold) else { continue }
+                state.open -= range.count
                 // In place: a copy of the list would copy its published timelines each time.
-                state.lists.values[place].open -= 1
-                if job.mayBeStored || job.written != nil { state.lists.values[place].mayBeStored = true }
-                if let revision = job.published {
-                    state.lists.values[place].published.append((row: row, id: job.timeline.id, revision: revision))
-                }
-                if let delay = job.returnDelay {
-                    state.lists.values[place].returnDelay = max(state.lists.values[place].returnDelay ?? .zero, delay)
-                }
+                state.lists.values[place].end(jobs[range])
                 if state.lists.values[place].open == 0 { closed.append(state.lists.remove(at: place).value) }
             }
             isAwaited = state.isAwaited
@@ -189,7 +203,12 @@ final class HeldLists: Sendable {
     /// Removes and returns timelines whose claims are not held: of lost history of the database, or abandoned.
     func removeLost(from jobs: inout [TimelineJob]) -> [TimelineJob] {
         state.withLock { state in
-            jobs.extract { job in state.lists[job.claim.list.hold].map(\.isLost) ?? true }
+            let lost = jobs.runs(of: \.claim).filter { range in
+                state.lists[jobs[range.lowerBound].claim.list.hold].map(\.isLost) ?? true
+            }
+            let removed = lost.flatMap { jobs[$0] }
+            for range in lost.reversed() { jobs.removeSubrange(range) }
+            return removed
         }
     }
 

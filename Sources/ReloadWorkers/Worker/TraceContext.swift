@@ -85,10 +85,10 @@ final class TraceLookup: Sendable {
 
     /// Trace contexts of the timelines' latest requests, by position.
     func traces(of timelines: [ClaimedTimeline], at time: Duration) async -> [EventPosition: String] {
-        let causes = Set(timelines.compactMap(\.cause))
-        guard !causes.isEmpty else { return [:] }
+        guard timelines.contains(where: { $0.cause != nil }) else { return [:] }
         do throws(PostgresError) {
             guard try await anyExist(at: time) else { return [:] }
+            let causes = Set(timelines.compactMap(\.cause))
             let rows = try await pool.query(.readEventTraces(Array(causes)))
             return Dictionary(rows.map { ($0.position, $0.traceparent) }, uniquingKeysWith: { first, _ in first })
         } catch {

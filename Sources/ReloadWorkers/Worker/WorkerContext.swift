@@ -9,7 +9,7 @@ import WidgetModel
 import WidgetStore
 
 /// Dependencies shared by the worker's steps.
-struct WorkerContext: Sendable {
+final class WorkerContext: Sendable {
     let configuration: WorkerConfiguration
     let pool: PostgresPool
     let fetcher: any ProviderFetching

@@ -1,24 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import JSON
+package import JSON
 package import PostgresClient
 package import WidgetModel
 
 /// A kind as it is registered.
-package struct RegisteredKind: Hashable, Sendable {
+///
+/// A class, since every timeline under way refers to its kind.
+package final class RegisteredKind: Hashable, Sendable {
     package let id: Int32
     package let appID: Int32
     package let app: String
     package let isDeveloperMode: Bool
     package let definition: KindDefinition
-    package var isRetired: Bool = false
+    package let isRetired: Bool
     /// Begin of the pause of its reloads; nil without one.
-    package var pausedAt: Timestamp?
+    package let pausedAt: Timestamp?
     /// Begin of the pause of the app.
-    package var appPausedAt: Timestamp?
+    package let appPausedAt: Timestamp?
+
+    /// The rules of its reloads.
+    package let rules: ReloadRules
+    /// ``WidgetModel/KindDefinition/volatilePointers`` of its definition.
+    package let volatilePointers: [JSONPointer]
+
+    package init(
+        id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition,
+        isRetired: Bool = false, pausedAt: Timestamp? = nil, appPausedAt: Timestamp? = nil
+    ) {
+        (self.id, self.appID, self.app, self.isDeveloperMode) = (id, appID, app, isDeveloperMode)
+        (self.definition, self.isRetired) = (definition, isRetired)
+        (self.pausedAt, self.appPausedAt) = (pausedAt, appPausedAt)
+        rules = ReloadRules(definition, developerMode: isDeveloperMode)
+        volatilePointers = definition.volatilePointers
+    }
 
     /// Whether its timelines are neither claimed nor swept.
     package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
+
+    package static func == (left: RegisteredKind, right: RegisteredKind) -> Bool {
+        left.id == right.id && left.appID == right.appID && left.app == right.app
+            && left.isDeveloperMode == right.isDeveloperMode && left.definition == right.definition
+            && left.isRetired == right.isRetired && left.pausedAt == right.pausedAt
+            && left.appPausedAt == right.appPausedAt
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
 /// A kind whose stored definition this version cannot read, such as one that a newer version has written. Its timelines
@@ -92,16 +119,26 @@ extension Sequence where Element == StoredKind {
 }
 
 /// An app's row, with the secrets that sign its provider calls.
-package struct RegisteredApp: Sendable {
+///
+/// A class, since every timeline under way refers to its app.
+package final class RegisteredApp: Sendable {
     package let id: Int32
     package let name: String
     package let isDeveloperMode: Bool
     /// Never printed or logged.
     package let signingSecret: [UInt8]
     /// The previous secret while it is valid.
-    package var previousSecret: [UInt8]?
+    package let previousSecret: [UInt8]?
     /// Whether it ever had a registered device, so that changes of its timelines are noted.
-    package var delivers = false
+    package let delivers: Bool
+
+    package init(
+        id: Int32, name: String, isDeveloperMode: Bool, signingSecret: [UInt8], previousSecret: [UInt8]? = nil,
+        delivers: Bool = false
+    ) {
+        (self.id, self.name, self.isDeveloperMode) = (id, name, isDeveloperMode)
+        (self.signingSecret, self.previousSecret, self.delivers) = (signingSecret, previousSecret, delivers)
+    }
 
     /// Valid secrets, the newest first.
     package var signingSecrets: [[UInt8]] { [signingSecret] + (previousSecret.map { [$0] } ?? []) }
