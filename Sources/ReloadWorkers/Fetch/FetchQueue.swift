@@ -24,7 +24,7 @@ struct Decisions: Sendable {
 
     init(_ jobs: consuming [TimelineJob]) {
         // In place, since almost all timelines are fetched.
-        fetches = jobs
+        fetches = consume jobs
         for index in fetches.indices { Self.decide(&fetches[index]) }
         unreadable = fetches.extract { $0.returnDelay != nil }
         orphans = fetches.extract { if case .collect = $0.outcome { true } else { false } }
@@ -170,21 +170,26 @@ struct TimelineBatch: Sendable {
     }
 }
 
-extension TimelineJob {
-    /// Time since which the reload was possible: that of its due list. After a failed attempt, a targeted request may
-    /// be older than the retry's list.
-    var wantedSince: Timestamp {
-        let dueAt = claim.list.dueAt
+extension ListClaim {
+    /// Time since which the reload of one of its timelines was possible: that of its due list. After a failed attempt,
+    /// a targeted request may be older than the retry's list.
+    func wantedSince(_ timeline: ClaimedTimeline) -> Timestamp {
+        let dueAt = list.dueAt
         guard timeline.attempts > 0, let requested = timeline.requestedAt,
             timeline.renderedAt.map({ requested > $0 }) ?? true
         else { return dueAt }
         return min(requested, dueAt)
     }
 
-    var lane: ReloadLane { claim.list.lane }
+    /// The database's time: that of the reading of one of its timelines, plus the span of the worker's clock since the
+    /// claim.
+    func databaseTime(of timeline: ClaimedTimeline, at now: Duration) -> Timestamp {
+        timeline.readAt + (now - startedAt)
+    }
+}
 
-    /// The database's time: that of the claim, plus the span of the worker's clock since then.
-    func databaseTime(at now: Duration) -> Timestamp { timeline.readAt + (now - claim.startedAt) }
+extension TimelineJob {
+    var lane: ReloadLane { claim.list.lane }
 }
 
 extension Collection<TimelineJob> {

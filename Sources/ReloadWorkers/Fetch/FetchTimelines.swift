@@ -153,10 +153,12 @@ extension WorkerContext {
     func read(
         _ answer: [UInt8], into batch: inout TimelineBatch, _ range: Range<Int>, after fetchTime: Duration
     ) throws(ProviderFailure) -> Int {
-        let requested = range.map { index in
-            let timeline = batch.jobs[index].timeline
-            return RequestedTimeline(
-                timeline.id, volatileFields: batch.jobs[index].claim.kind.volatilePointers, family: timeline.family)
+        var requested: [RequestedTimeline] = []
+        requested.reserveCapacity(range.count)
+        for index in range {
+            let (timeline, kind) = (batch.jobs[index].timeline, batch.jobs[index].claim.kind)
+            requested.append(
+                RequestedTimeline(timeline.id, volatileFields: kind.volatilePointers, family: timeline.family))
         }
         let response: ProviderResponse
         do throws(JSONError) {
@@ -175,8 +177,9 @@ extension WorkerContext {
             }
         }
         for run in batch.jobs[range].runs(of: \.claim.kind) {
-            kinds.count(kind: batch.jobs[run.lowerBound].claim.kind.id) { counters in
-                for index in run { counters.count(batch.jobs[index].answer?.lints ?? []) }
+            let jobs = batch.jobs[run]
+            kinds.count(kind: jobs[run.lowerBound].claim.kind.id) { counters in
+                for index in run { counters.count(jobs[index].answer?.lints ?? []) }
             }
         }
         if response.foreignCount > 0 {

@@ -97,7 +97,7 @@ struct TimelineWriter: Sendable {
         let now = context.clock.elapsed
         for index in waiting { compute(&jobs[index], over: jobs[index].timeline, at: now) }
         for _ in 1...Self.attempts where !waiting.isEmpty {
-            let batch = waiting.map { jobs[$0] }
+            let batch = waiting.count == jobs.count ? jobs : waiting.map { jobs[$0] }
             let results = try await write(batch, batch.areUrgent ? stores : patientStores)
             for (index, result) in zip(waiting, results) {
                 switch result {
@@ -154,7 +154,7 @@ struct TimelineWriter: Sendable {
     func compute(_ job: inout TimelineJob, over row: ClaimedTimeline, at time: Duration) {
         guard let answer = job.answer, case .fetch(let rule, let ledger) = job.outcome else { return }
         let rules = job.claim.kind.rules
-        let now = job.databaseTime(at: time)
+        let now = job.claim.databaseTime(of: job.timeline, at: time)
         (job.rule, job.ledger) =
             row === job.timeline
             ? (rule, ledger)
@@ -197,10 +197,12 @@ struct TimelineWriter: Sendable {
             for index in run where jobs[index].written != nil {
                 let bytes = jobs[index].answer?.content.count ?? 0
                 if jobs[index].isChanged { changed.add(bytes) } else { unchanged.add(bytes) }
-                let reason = jobs[index].timeline.reason ?? .policy
+                let (timeline, claim) = (jobs[index].timeline, jobs[index].claim)
+                let reason = timeline.reason ?? .policy
                 let latency = latencies[reason] ?? context.metrics.reloadLatency(reason.name)
                 latencies[reason] = latency
-                latency.record(duration: max(.zero, jobs[index].databaseTime(at: now) - jobs[index].wantedSince))
+                let time = claim.databaseTime(of: timeline, at: now)
+                latency.record(duration: max(.zero, time - claim.wantedSince(timeline)))
             }
             let kind = jobs[run.lowerBound].claim.kind
             context.kinds.count(.reloaded, changed.timelines, of: kind) { $0.bytesStored += changed.bytes }
@@ -271,7 +273,7 @@ struct TimelineWriter: Sendable {
                 ?? context.configuration.providerBackoff.delay(attempt: Int(attempts) + 1, using: &generator)
             delays[attempts] = backoff
             let asked = min(job.failure?.retryAfter ?? .zero, context.configuration.maximumRetryAfter)
-            let now = job.databaseTime(at: context.clock.elapsed)
+            let now = job.claim.databaseTime(of: job.timeline, at: context.clock.elapsed)
             batch.jobs[index].retryAt = job.claim.kind.rules.gridded(now + max(backoff, asked), from: now)
         }
         let jobs = failed.map { batch.jobs[$0] }
