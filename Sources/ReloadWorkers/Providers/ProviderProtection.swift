@@ -221,10 +221,8 @@ final class ProviderProtection: Sendable {
             if providers[provider] == nil, providers.count >= rules.maximumProviders {
                 forgotten = makeRoom(in: &providers)
             }
-            var health = providers[provider] ?? ProviderHealth(rules, at: time)
-            let value = body(&health)
-            providers[provider] = health
-            return (value, forgotten)
+            // In place: a copy of the health would copy its sums at each change.
+            return (body(&providers[provider, default: ProviderHealth(rules, at: time)]), forgotten)
         }
         for provider in forgotten { setBreaker(of: provider, isOpen: false) }
         return value

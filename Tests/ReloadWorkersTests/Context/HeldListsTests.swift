@@ -120,6 +120,27 @@ struct HeldListsTests {
         #expect(closed[0].published.map(\.revision) == [7, 8])
     }
 
+    @Test("Timelines of one claim end together, beside those of another")
+    func together() {
+        var jobs = enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12, 13])).ready
+        for index in jobs.indices { jobs[index].published = Int64(index) }
+        let closed = lists.end([jobs[2], jobs[0], jobs[1]]).closed
+        #expect(closed.map(\.list.id) == [1] && lists.held == 1)
+        #expect(closed.flatMap(\.published).map(\.row) == [10, 11])
+        #expect(lists.end([jobs[3]]).closed.flatMap(\.published).map(\.revision) == [2, 3])
+    }
+
+    @Test("Claims of lost history leave a batch from anywhere in it")
+    func removingLost() {
+        var jobs = enter(
+            Sample.list(1, rows: [10, 11], lease: 5), Sample.list(2, rows: [12, 13], lease: 9),
+            Sample.list(3, rows: [14], lease: 4)
+        ).ready
+        #expect(lists.lose(through: 6) == 2)
+        #expect(lists.removeLost(from: &jobs).map(\.timeline.row) == [10, 11, 14])
+        #expect(jobs.map(\.timeline.row) == [12, 13])
+    }
+
     @Test("A list is returned after the longest delay of its timelines")
     func returning() {
         enter(Sample.list(1, rows: [10, 11, 12]), Sample.list(2, rows: [13]))

@@ -103,6 +103,15 @@ struct FetchQueueTests {
         #expect(next()?.count == 10, "small batches are not made smaller")
     }
 
+    @Test("First attempts and retries of one list wait apart")
+    func mixedAttempts() {
+        let claim = Sample.claim()
+        let timelines = [Sample.timeline(1), Sample.timeline(2, attempts: 1), Sample.timeline(3)]
+        #expect(queue.append(timelines.map { TimelineJob($0, of: claim) }) == [Sample.provider])
+        #expect(next() == [1, 3])
+        #expect(next() == [2])
+    }
+
     @Test("A retry is admitted although fresh work is refused")
     func retryWhileFreshWaits() {
         append(1...1)
