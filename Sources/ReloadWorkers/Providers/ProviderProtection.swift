@@ -108,16 +108,16 @@ final class ProviderProtection: Sendable {
 
     /// Largest batch that a provider accepts.
     func sizeLimit(of provider: ProviderKey) -> Int {
-        providers.withLock { $0[provider]?.sizes.size(atMost: .max) } ?? .max
+        read(provider) { $0.sizes.size(atMost: .max) } ?? .max
     }
 
     func limit(of provider: ProviderKey) -> Int {
-        providers.withLock { $0[provider]?.limit.value } ?? rules.initialConcurrency
+        read(provider) { $0.limit.value } ?? rules.initialConcurrency
     }
 
     /// Whether a provider may get requests without priority.
     func isAvailable(_ provider: ProviderKey, at time: Duration) -> Bool {
-        providers.withLock { $0[provider]?.breaker.allowance(at: time) ?? .anything } == .anything
+        read(provider) { $0.breaker.allowance(at: time) } ?? .anything == .anything
     }
 
     // MARK: Requests
@@ -175,7 +175,7 @@ final class ProviderProtection: Sendable {
         _ failure: ProviderFailure, of provider: ProviderKey, startedAt: Duration, at time: Duration
     ) {
         guard failure.reason != .timeout, case .overloaded = RequestVerdict(failure) else { return }
-        let epoch = providers.withLock { $0[provider]?.breaker.epoch ?? 0 }
+        let epoch = read(provider) { $0.breaker.epoch } ?? 0
         recordFailure(
             RequestTicket(
                 provider: provider, epoch: epoch, startedAt: startedAt, isProbe: false, wasUsed: false),
@@ -212,6 +212,13 @@ final class ProviderProtection: Sendable {
     }
 
     // MARK: Memory
+
+    /// Reads the health of a provider in place; nil if it is not known.
+    private func read<Value: Sendable>(_ provider: ProviderKey, _ body: (borrowing ProviderHealth) -> Value) -> Value? {
+        providers.withLock { providers in
+            providers.index(forKey: provider).map { body(providers.values[$0]) }
+        }
+    }
 
     private func update<Value: Sendable>(
         _ provider: ProviderKey, at time: Duration, _ body: (inout ProviderHealth) -> Value

@@ -110,7 +110,9 @@ final class WorkListCloser: Sendable {
                 .endLists(lists.map { (hold: $0.list.hold, isCompared: isCompared) }, worker: context.worker))
             return try await context.pool.run(pipeline, commits: true).rows(ended)
         }
-        let outcomes = Dictionary(rows.map { ($0.hold, $0.outcome) }, uniquingKeysWith: { first, _ in first })
+        let rest = rows.filter { $0.outcome != .ended }
+        guard !rest.isEmpty else { return [] }
+        let outcomes = Dictionary(rest.map { ($0.hold, $0.outcome) }, uniquingKeysWith: { first, _ in first })
         let lost = lists.filter { outcomes[$0.list.hold] == .lost }.flatMap(\.published)
         if !lost.isEmpty {
             context.logger.notice(
