@@ -203,20 +203,6 @@ extension Collection<TimelineJob> {
 }
 
 extension RandomAccessCollection<TimelineJob> where Index == Int {
-    /// Ranges of neighbours that share an object, such as a list or a kind, so that it is looked up once for each.
-    func runs<Shared: AnyObject>(of shared: (TimelineJob) -> Shared) -> [Range<Int>] {
-        var ranges: [Range<Int>] = []
-        var start = startIndex
-        while start < endIndex {
-            let first = shared(self[start])
-            var end = start + 1
-            while end < endIndex, shared(self[end]) === first { end += 1 }
-            ranges.append(start..<end)
-            start = end
-        }
-        return ranges
-    }
-
     /// Number of the timelines of each kind.
     var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
         var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
@@ -236,14 +222,5 @@ extension ArraySlice<TimelineJob> {
                 let timeline = self[index].timeline
                 return (timeline.id, timeline.identity(of: self[index].claim.kind))
             })
-    }
-}
-
-extension [TimelineJob] {
-    /// Removes and returns the jobs that match.
-    mutating func extract(where matches: (TimelineJob) throws -> Bool) rethrows -> [TimelineJob] {
-        let extracted = try filter(matches)
-        if !extracted.isEmpty { try removeAll(where: matches) }
-        return extracted
     }
 }
