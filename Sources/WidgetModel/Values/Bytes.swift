@@ -52,6 +52,20 @@ extension UInt32 {
 }
 
 extension UInt64 {
+    /// The sixteen lower-case hexadecimal digits, eight in each number, with the first one in the lowest byte.
+    var hexadecimalDigits: (UInt64, UInt64) {
+        func digits(_ half: UInt64) -> UInt64 {
+            // A nibble in each byte, by halves: of four, of two, of one byte.
+            var nibbles = (half | half << 16) & 0x0000_FFFF_0000_FFFF
+            nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
+            nibbles = (nibbles | nibbles << 4) & 0x0F0F_0F0F_0F0F_0F0F
+            // 1 in the bytes of letters: 39 is the distance between "9" + 1 and "a".
+            let letters = (nibbles &+ 0x0606_0606_0606_0606) &>> 4 & 0x0101_0101_0101_0101
+            return (nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 39).byteSwapped
+        }
+        return (digits(self &>> 32), digits(self & 0xFFFF_FFFF))
+    }
+
     /// The number of some bytes, at most eight, with the highest first.
     init(bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | UInt64($1) } }
 }

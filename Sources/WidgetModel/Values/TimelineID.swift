@@ -49,8 +49,38 @@ package struct TimelineID: Hashable, Comparable, Sendable, CustomStringConvertib
     /// Lower-case UUID form.
     package var description: String { String(uuid: high, low) }
 
+    /// Length of the UUID form.
+    package static let textLength = 36
+
+    /// Writes the UUID form.
+    package func write(to bytes: inout OutputSpan<UInt8>) {
+        let (first, second) = (high.hexadecimalDigits, low.hexadecimalDigits)
+        bytes.append(first.0, 0..<8)
+        bytes.append(UInt8(ascii: "-"))
+        bytes.append(first.1, 0..<4)
+        bytes.append(UInt8(ascii: "-"))
+        bytes.append(first.1, 4..<8)
+        bytes.append(UInt8(ascii: "-"))
+        bytes.append(second.0, 0..<4)
+        bytes.append(UInt8(ascii: "-"))
+        bytes.append(second.0, 4..<8)
+        bytes.append(second.1, 0..<8)
+    }
+
     package static func < (left: TimelineID, right: TimelineID) -> Bool {
         left.high != right.high ? left.high < right.high : left.low < right.low
+    }
+}
+
+extension OutputSpan<UInt8> {
+    /// Appends some bytes of a number, counted from the lowest one.
+    @inline(__always)
+    fileprivate mutating func append(_ number: UInt64, _ range: Range<UInt64>) {
+        var index = range.lowerBound
+        while index < range.upperBound {
+            append(UInt8(truncatingIfNeeded: number &>> (8 &* index)))
+            index &+= 1
+        }
     }
 }
 
