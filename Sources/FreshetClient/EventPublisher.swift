@@ -53,12 +53,13 @@ package struct EventPublisher: Sendable {
     package func topic(of event: FreshetEvent) -> String { topics[event.type.topic] ?? event.type.topic.defaultName }
 
     func message(_ outgoing: OutgoingEvent) -> KafkaMessage {
-        let encoded = outgoing.event.encode(
+        var encoded = outgoing.event.encode(
             id: outgoing.id, source: outgoing.source ?? source, time: outgoing.time,
             traceparent: outgoing.traceparent, key: outgoing.key)
+        encoded.append(headers: outgoing.handling.headers)
         return KafkaMessage(
-            topic: topic(of: outgoing.event), key: encoded.key, value: encoded.value,
-            headers: encoded.headers + outgoing.handling.headers)
+            topic: topic(of: outgoing.event), bytes: encoded.bytes, valueLength: encoded.valueLength,
+            keyLength: encoded.keyLength, headerCount: encoded.headerCount)
     }
 }
 

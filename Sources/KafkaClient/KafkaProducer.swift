@@ -87,14 +87,13 @@ package final class KafkaProducer: Sendable {
             }
             return state.loop.mailbox
         }
-        let outcomes = await withTaskCancellationHandler {
+        return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 mailbox.send(batch, continuation)
             }
         } onCancel: {
             mailbox.cancel(batch)
         }
-        return outcomes.map { $0.mapError { $0.afterRenewal } }
     }
 
     /// Waits until every message sent before the call is confirmed or has failed.

@@ -3,33 +3,85 @@
 import JSON
 package import WidgetModel
 
-/// A message to produce, in binary mode.
+/// A message to produce, in binary mode: one array with all of its parts, in the order in which `KafkaMessage` has them.
 package struct EncodedEvent: Sendable {
-    /// Partition and compaction key.
-    package var key: [UInt8]
-    package var headers: [(name: String, value: [UInt8])]
+    /// Value, key and headers, one behind the other. A header has the lengths of its name and its value as 32-bit
+    /// little-endian integers in front of them.
+    package private(set) var bytes: [UInt8]
     /// Nil for a tombstone.
-    package var value: [UInt8]?
+    package let valueLength: Int?
+    /// Length of the key for partitions and compaction.
+    package let keyLength: Int
+    package private(set) var headerCount: Int
+
+    init(bytes: [UInt8], valueLength: Int?, keyLength: Int, headerCount: Int) {
+        (self.bytes, self.headerCount) = (bytes, headerCount)
+        (self.valueLength, self.keyLength) = (valueLength, keyLength)
+    }
+
+    /// A message without headers.
+    init(key: String, value: [UInt8]) {
+        self.init(
+            bytes: value + key.utf8, valueLength: value.count, keyLength: key.utf8.count, headerCount: 0)
+    }
+
+    /// A copy of the key.
+    package var key: [UInt8] {
+        let start = valueLength ?? 0
+        return Array(bytes[start..<start + keyLength])
+    }
+
+    /// A copy of the value; nil for a tombstone.
+    package var value: [UInt8]? { valueLength.map { Array(bytes[..<$0]) } }
+
+    /// A copy of the headers.
+    package var headers: [(name: String, value: [UInt8])] {
+        var headers: [(name: String, value: [UInt8])] = []
+        var rest = bytes[((valueLength ?? 0) + keyLength)...]
+        func removeLength() -> Int {
+            defer { rest.removeFirst(4) }
+            return rest.prefix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+        }
+        while !rest.isEmpty {
+            let (name, value) = (removeLength(), removeLength())
+            headers.append(
+                (String(decoding: rest.prefix(name), as: UTF8.self), Array(rest.dropFirst(name).prefix(value))))
+            rest.removeFirst(name + value)
+        }
+        return headers
+    }
 }
 
 extension EncodedEvent {
-    /// Headers of the binary mode.
-    ///
-    /// - Parameters:
-    ///   - further: headers after the time; those without a value are left out.
-    ///   - hasData: false for a tombstone.
-    static func headers(
-        type: String, id: String, source: String, time: Timestamp?, _ further: [(String, String?)],
-        hasData: Bool = true
-    ) -> [(name: String, value: [UInt8])] {
-        let attributes: [(String, String?)] = [
-            ("ce_specversion", "1.0"), ("ce_id", id), ("ce_source", source), ("ce_type", type),
-            ("ce_time", time?.rfc3339),
-        ]
-        let contentType = [("content-type", hasData ? "application/json" : nil)]
-        return (attributes + further + contentType).compactMap { name, value in
-            value.map { (name: name, value: Array($0.utf8)) }
+    /// Appends a header; nothing for nil.
+    package mutating func append(header name: String, _ value: String?) {
+        guard let value else { return }
+        bytes.append(header: name, value)
+        headerCount += 1
+    }
+
+    package mutating func append(headers: [(name: String, value: [UInt8])]) {
+        for (name, value) in headers {
+            bytes.appendLengths(name: name.utf8.count, value: value.count)
+            bytes.append(contentsOf: name.utf8)
+            bytes.append(contentsOf: value)
+            headerCount += 1
         }
+    }
+
+    /// Appends the headers of the binary mode.
+    ///
+    /// - Parameter further: headers after the time; those without a value are left out.
+    mutating func appendHeaders(
+        type: String, id: String, source: String, time: Timestamp?, _ further: (name: String, value: String?)
+    ) {
+        append(header: "ce_specversion", "1.0")
+        append(header: "ce_id", id)
+        append(header: "ce_source", source)
+        append(header: "ce_type", type)
+        append(header: "ce_time", time?.rfc3339)
+        append(header: further.name, further.value)
+        if valueLength != nil { append(header: "content-type", "application/json") }
     }
 }
 
@@ -41,9 +93,10 @@ extension FreshetEvent {
     package func encode(
         id: String, source: String, time: Timestamp?, traceparent: String? = nil, key: String? = nil
     ) -> EncodedEvent {
-        let headers = EncodedEvent.headers(
-            type: type.rawValue, id: id, source: source, time: time, [("traceparent", traceparent)])
-        return EncodedEvent(key: Array((key ?? partitionKey).utf8), headers: headers, value: data)
+        var encoded = EncodedEvent(key: key ?? partitionKey, value: data)
+        encoded.appendHeaders(
+            type: type.rawValue, id: id, source: source, time: time, (name: "traceparent", value: traceparent))
+        return encoded
     }
 
     /// Structured mode: the whole event as one JSON document, for a message with ``structuredContentType``.

@@ -27,19 +27,164 @@ package struct TimelineUpdatedEvent: Hashable, Sendable {
 
     /// The event's data: identity, revision, and the members of the content.
     package var data: [UInt8] {
-        JSONWriter.object(capacity: content.count + 320) { members in
-            members.append("timeline", timeline.description)
-            members.append("revision", revision)
-            members.append("storedAt", storedAt?.rfc3339)
-            members.append("app", identity.app)
-            members.append("kind", identity.kind)
-            members.append("family", identity.family?.name)
-            members.append("configuration", json: identity.configuration.canonical.utf8)
-            members.append("locale", identity.locale)
-            members.append("timeZone", identity.timeZone)
-            members.append("user", identity.user)
-            members.appendMembers(of: content)
+        var encoder = TimelineEncoder(source: "")
+        return encoder.encode(self).value ?? []
+    }
+}
+
+/// Encodes the events of changed timelines, one after the other. What an event has in common with the one before it is
+/// copied instead of being encoded again: most timelines of a batch are of one kind and environment.
+///
+/// It does without `JSONWriter`, since each changed timeline passes here.
+package struct TimelineEncoder: Sendable {
+    /// Part of an event's data, with the values that it is made of.
+    private struct Part: Sendable {
+        var first: String?
+        var second: String?
+        var bytes: [UInt8] = []
+
+        func isMade(of first: String?, _ second: String?) -> Bool {
+            Text.equal(self.first, first) && Text.equal(self.second, second)
         }
+    }
+
+    private let headers: TimelineHeaders
+    private var kind = Part()
+    private var family: WidgetFamily?
+    private var environment = Part()
+
+    private static let timeline = Array(#"{"timeline":""#.utf8)
+    private static let revision = Array(#"","revision":"#.utf8)
+    private static let storedAt = Array(#","storedAt":"#.utf8)
+    private static let user = Array(#","user":"#.utf8)
+
+    package init(source: String) {
+        headers = TimelineHeaders(type: TimelineUpdatedEvent.type, source: source)
+    }
+
+    /// Binary mode; the key is the timeline's id.
+    package mutating func encode(_ event: TimelineUpdatedEvent) -> EncodedEvent {
+        update(event.identity)
+        let id = EventID(event.timeline, event.revision)
+        let configuration = event.identity.configuration.canonical
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(event.content.count + configuration.utf8.count + 768)
+        bytes.append(contentsOf: Self.timeline)
+        bytes.append(contentsOf: id.subject)
+        bytes.append(contentsOf: Self.revision)
+        bytes.append(contentsOf: id.revision)
+        if let storedAt = event.storedAt {
+            bytes.append(contentsOf: Self.storedAt)
+            bytes.append(json: storedAt.rfc3339)
+        }
+        bytes.append(contentsOf: kind.bytes)
+        bytes.append(contentsOf: configuration.utf8)
+        bytes.append(contentsOf: environment.bytes)
+        if let user = event.identity.user {
+            bytes.append(contentsOf: Self.user)
+            bytes.append(json: user)
+        }
+        if event.content.count > 2 {
+            bytes.append(UInt8(ascii: ","))
+            bytes.append(contentsOf: event.content[1..<event.content.count - 1])
+        }
+        bytes.append(UInt8(ascii: "}"))
+        let length = bytes.count
+        let count = headers.append(to: &bytes, id, time: event.storedAt, hasValue: true)
+        return EncodedEvent(
+            bytes: bytes, valueLength: length, keyLength: TimelineID.textLength, headerCount: count)
+    }
+
+    /// Encodes what differs from the event before.
+    private mutating func update(_ identity: TimelineIdentity) {
+        if kind.bytes.isEmpty || family != identity.family || !kind.isMade(of: identity.app, identity.kind) {
+            kind = Part(first: identity.app, second: identity.kind)
+            family = identity.family
+            kind.bytes.append(member: #","app":"#, identity.app)
+            kind.bytes.append(member: #","kind":"#, identity.kind)
+            kind.bytes.append(member: #","family":"#, identity.family?.name)
+            kind.bytes.append(contentsOf: #","configuration":"#.utf8)
+        }
+        if !environment.isMade(of: identity.locale, identity.timeZone) {
+            environment = Part(first: identity.locale, second: identity.timeZone)
+            environment.bytes.append(member: #","locale":"#, identity.locale)
+            environment.bytes.append(member: #","timeZone":"#, identity.timeZone)
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Appends a member with a string; nothing for nil.
+    ///
+    /// - Parameter member: name with what is around it.
+    fileprivate mutating func append(member: String, _ text: String?) {
+        guard let text else { return }
+        append(contentsOf: member.utf8)
+        append(json: text)
+    }
+}
+
+/// Texts of the id of a timeline or a stack, and of a revision. Together they are the event's id, so that repeated
+/// messages have the same id.
+struct EventID {
+    fileprivate let bytes: [UInt8]
+
+    init(_ subject: TimelineID, _ revision: Int64) {
+        var bytes: [UInt8] = []
+        bytes.append(addingCapacity: TimelineID.textLength + 21) { bytes in
+            subject.write(to: &bytes)
+            bytes.append(UInt8(ascii: ":"))
+            bytes.append(decimal: revision)
+        }
+        self.bytes = bytes
+    }
+
+    /// Text of the id of the timeline or the stack.
+    fileprivate var subject: ArraySlice<UInt8> { bytes[..<TimelineID.textLength] }
+    /// The revision in decimal digits.
+    fileprivate var revision: ArraySlice<UInt8> { bytes[(TimelineID.textLength + 1)...] }
+}
+
+/// Key and headers of messages on the topics of timelines and schedules. What messages of one type have in common is
+/// encoded once.
+struct TimelineHeaders: Sendable {
+    private static let specversion = headers(("ce_specversion", "1.0"))
+    private static let contentType = headers(("content-type", "application/json"))
+    private static let id = Array("ce_id".utf8)
+    private static let subject = {
+        var bytes: [UInt8] = []
+        bytes.appendLengths(name: "ce_subject".utf8.count, value: TimelineID.textLength)
+        return bytes + "ce_subject".utf8
+    }()
+    private static let revision = Array(EncodedEvent.revisionHeader.utf8)
+
+    /// Headers with the source and the type.
+    private let origin: [UInt8]
+
+    init(type: String, source: String) {
+        origin = Self.headers(("ce_source", source), ("ce_type", type))
+    }
+
+    private static func headers(_ headers: (name: String, value: String)...) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for (name, value) in headers { bytes.append(header: name, value) }
+        return bytes
+    }
+
+    /// Appends the key and the headers of a message, and returns the number of headers.
+    ///
+    /// - Parameter hasValue: false for a tombstone.
+    func append(to bytes: inout [UInt8], _ id: EventID, time: Timestamp?, hasValue: Bool) -> Int {
+        bytes.append(contentsOf: id.subject)
+        bytes.append(contentsOf: Self.specversion)
+        bytes.append(header: Self.id, id.bytes[...])
+        bytes.append(contentsOf: origin)
+        if let time { bytes.append(header: "ce_time", time.rfc3339) }
+        bytes.append(contentsOf: Self.subject)
+        bytes.append(contentsOf: id.subject)
+        bytes.append(header: Self.revision, id.revision)
+        if hasValue { bytes.append(contentsOf: Self.contentType) }
+        return 6 + (time == nil ? 0 : 1) + (hasValue ? 1 : 0)
     }
 }
 
@@ -59,10 +204,10 @@ extension EncodedEvent {
     package init(
         _ type: String, of id: TimelineID, revision: Int64, source: String, time: Timestamp? = nil, value: [UInt8]?
     ) {
-        let headers = Self.headers(
-            type: type, id: "\(id):\(revision)", source: source, time: time,
-            [("ce_subject", id.description), (Self.revisionHeader, "\(revision)")], hasData: value != nil)
-        self.init(key: Array(id.description.utf8), headers: headers, value: value)
+        var bytes = value ?? []
+        let count = TimelineHeaders(type: type, source: source).append(
+            to: &bytes, EventID(id, revision), time: time, hasValue: value != nil)
+        self.init(bytes: bytes, valueLength: value?.count, keyLength: TimelineID.textLength, headerCount: count)
     }
 }
 
@@ -108,9 +253,10 @@ package struct TimelineDecidedEvent: Hashable, Sendable {
     ///   - topics: names of the input topics, in the order of `EventPosition.topic`.
     package func encode(source: String, time: Timestamp, topics: [String]) -> EncodedEvent {
         let subject = timeline?.description
-        let headers = EncodedEvent.headers(
-            type: Self.type, id: id(topics), source: source, time: time, [("ce_subject", subject)])
-        return EncodedEvent(key: Array((subject ?? app ?? "").utf8), headers: headers, value: data(topics))
+        var encoded = EncodedEvent(key: subject ?? app ?? "", value: data(topics))
+        encoded.appendHeaders(
+            type: Self.type, id: id(topics), source: source, time: time, (name: "ce_subject", value: subject))
+        return encoded
     }
 
     /// Id made of timeline, claim or cause, and decision, so that repeated messages have the same id.

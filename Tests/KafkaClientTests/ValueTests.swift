@@ -178,28 +178,47 @@ struct ValueTests {
         #expect(starvation.mayAsk)
     }
 
-    private let sent = SendBatch([KafkaMessage("t", "1"), KafkaMessage("t", "2")])
-
     @Test("Tags of messages under way are distinct and never 0")
     func tags() {
         var slots = DeliverySlots()
-        let tags = (0..<2).map { slots.insert(DeliverySlot(batch: sent, index: $0, size: 10 + $0)) }
-        #expect(Set(tags).count == 2)
+        let sends = (0..<2).map { _ in SendBatch([KafkaMessage("t", "1"), KafkaMessage("t", "2")]) }
+        let tags = sends.flatMap { send in (0..<2).map { slots.insert(send, $0) } }
+        #expect(Set(tags).count == 4)
         #expect(!tags.contains(0))
-        #expect(slots.count == 2)
+        for (place, tag) in tags.enumerated() {
+            #expect(slots.message(tag)?.batch === sends[place / 2])
+            #expect(slots.message(tag)?.index == place % 2)
+        }
     }
 
-    @Test("A slot is removed once, and its tag is used again")
+    @Test("The slot of a send is removed once, and used again")
     func slots() {
         var slots = DeliverySlots()
-        let tags = (0..<2).map { slots.insert(DeliverySlot(batch: sent, index: $0, size: 10 + $0)) }
-        #expect(slots.remove(tags[1])?.index == 1)
-        #expect(slots.remove(tags[1]) == nil)
-        #expect(slots.remove(0) == nil)
-        #expect(slots.remove(77) == nil)
-        #expect(slots.insert(DeliverySlot(batch: sent, index: 5, size: 1)) == tags[1])
-        #expect(slots.remove(tags[0])?.size == 10)
-        #expect(slots.count == 1)
+        let sends = (0..<3).map { SendBatch([KafkaMessage("t", "\($0)")]) }
+        let tags = sends[..<2].map { slots.insert($0, 0) }
+        slots.remove(sends[0])
+        slots.remove(sends[0])
+        #expect(slots.message(tags[0]) == nil)
+        #expect(slots.message(0) == nil)
+        #expect(slots.message(-1) == nil)
+        #expect(slots.message(77 << 32 | 1) == nil)
+        #expect(slots.insert(sends[2], 0) == tags[0])
+        #expect(slots.message(tags[0])?.batch === sends[2])
+        #expect(slots.message(tags[1])?.batch === sends[1])
+    }
+
+    @Test("A message's parts are those that it was made of, null and empty ones included")
+    func messageParts() {
+        let parts: [[UInt8]?] = [nil, [], [1, 2, 3]]
+        for value in parts {
+            for key in parts {
+                let headers = parts.map { KafkaHeader(name: "ä", value: $0) } + [KafkaHeader(name: "", value: [4])]
+                let message = KafkaMessage(topic: "t", key: key, value: value, headers: headers)
+                #expect(message.value == value && message.key == key && message.headers == headers)
+                #expect(message.byteCount == (value?.count ?? 0) + (key?.count ?? 0) + 10)
+                #expect(KafkaMessage(topic: "t", key: key, value: value).headers.isEmpty)
+            }
+        }
     }
 
     @Test("Sends wait in order of arrival and can be removed")
@@ -228,9 +247,10 @@ struct ValueTests {
         let batch = SendBatch((0..<3).map { KafkaMessage("t", "\($0)") })
         let outcomes = await withCheckedContinuation { continuation in
             batch.begin(continuation, epoch: 1)
-            batch.advance()
-            #expect(!batch.complete(0, .success(KafkaDelivery(partition: 0, offset: 5))))
-            #expect(!batch.complete(0, .success(KafkaDelivery(partition: 9, offset: 9))))
+            batch.handedOver = 1
+            #expect(batch.complete(0, .success(KafkaDelivery(partition: 0, offset: 5))) == 2)
+            #expect(batch.complete(0, .success(KafkaDelivery(partition: 9, offset: 9))) == nil)
+            #expect(batch.complete(3, .success(KafkaDelivery(partition: 9, offset: 9))) == nil)
             #expect(batch.waiting == 2)
             let error = KafkaError(
                 code: .cancelled, message: "x", isRetriable: true, context: .init(operation: "produce"))

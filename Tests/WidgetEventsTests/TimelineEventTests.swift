@@ -48,6 +48,52 @@ struct TimelineEventTests {
             ])
     }
 
+    @Test(
+        "Revisions are written in decimal digits",
+        arguments: [0, 7, 10, 99, 100, 1_234_567, .max, -1, .min] as [Int64])
+    func revisions(revision: Int64) throws {
+        var event = try event(.all, .perUser)
+        event.revision = revision
+        var encoder = TimelineEncoder(source: "s")
+        let encoded = encoder.encode(event)
+        let headers = Dictionary(
+            uniqueKeysWithValues: encoded.headers.map { ($0.name, String(decoding: $0.value, as: UTF8.self)) })
+        #expect(headers[EncodedEvent.revisionHeader] == "\(revision)")
+        #expect(headers["ce_id"] == "\(event.timeline):\(revision)")
+        #expect(headers["ce_subject"] == event.timeline.description)
+        #expect(try JSONValue.parse(try #require(encoded.value))["revision"] == JSONValue.count(revision))
+    }
+
+    @Test("Events that are encoded one after the other are encoded as alone") func sequence() throws {
+        var encoder = TimelineEncoder(source: "s")
+        // "é" as one character and as two, which Swift calls equal.
+        for app in ["a.b", "\u{E9}", "e\u{301}"] {
+            for variation in [KindVariation.all, [], .locale, .all] {
+                for sharing in [KindSharing.perUser, .shared] {
+                    let identity = TimelineIdentity(
+                        app: app, kind: "K", sharing: sharing, variesBy: variation, family: .systemLarge,
+                        configuration: try WidgetConfiguration(["card": "a"]),
+                        environment: try WidgetEnvironment(locale: "en-US", timeZone: "UTC"), user: "u")
+                    let event = TimelineUpdatedEvent(
+                        timeline: identity.id, identity: identity, revision: 1, storedAt: nil, content: content)
+                    let encoded = encoder.encode(event)
+                    #expect(encoded.value == event.data)
+                    #expect(encoded.key == bytes(identity.id.description))
+                    #expect(try TimelineUpdatedEvent(data: event.data) == event)
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Texts of a message are escaped as in any other JSON",
+        arguments: ["", "plain", "a\"b", "a\\b", "\u{0}\u{1F}\u{7F}", "\n", "äß€😀", "longer than fifteen bytes \"\""])
+    func escapes(text: String) {
+        var bytes: [UInt8] = [1]
+        bytes.append(json: text)
+        #expect(bytes == [1] + JSONValue.string(text).encoded)
+    }
+
     @Test("A consumer decodes the published event") func roundTrip() throws {
         for variation in [KindVariation.all, [], .locale] {
             var event = try event(variation, .shared)

@@ -5,16 +5,13 @@ import Logging
 
 @testable import KafkaClient
 
-/// The producer thread without a cluster, whose time and batches would differ from run to run. It uses the parts of
-/// ``ProducerLoop`` in the same order. librdkafka returns the messages, unsent, when it has accepted all of them.
+/// The producer thread without a cluster, whose time and batches would differ from run to run. It moves
+/// messages as ``ProducerLoop`` does. librdkafka returns the messages, unsent, when it has accepted all of them.
 ///
 /// `@unchecked Sendable`: used by one run after the other.
 final class ProducerThread: @unchecked Sendable {
     private let client: ClientHandle
-    private var topics = TopicHandles()
-    private var slots = DeliverySlots()
-    private var waiting = SendQueue()
-    private var bytesInFlight = 0
+    private var messages = MessagesUnderWay(maximumMessages: 100_000, maximumBytes: 64 << 20)
     private var finished = 0
 
     init() throws(KafkaError) {
@@ -37,31 +34,20 @@ final class ProducerThread: @unchecked Sendable {
     /// Sends messages; answers how many came to an end.
     func send(_ messages: [KafkaMessage]) -> Int {
         finished = 0
-        waiting.append(SendBatch(messages))
-        while let batch = waiting.first {
-            let message = batch.messages[batch.handedOver]
-            let size = message.byteCount
-            let slot = slots.insert(DeliverySlot(batch: batch, index: batch.handedOver, size: size))
-            do {
-                try topics.produce(message, tag: slot, with: client)
-                bytesInFlight += size
-            } catch {
-                slots.remove(slot)
-                return 0
-            }
-            batch.advance()
-            if batch.waiting == 0 { waiting.removeFirst() }
-        }
+        self.messages.waiting.append(SendBatch(messages))
+        guard self.messages.handOver(to: client, nil).finished.isEmpty else { return 0 }
         unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE)
-        while !slots.isEmpty { _ = unsafe rd_kafka_poll(client.pointer, 1_000) }
-        return bytesInFlight == 0 ? finished : 0
+        while !self.messages.isEmpty { _ = unsafe rd_kafka_poll(client.pointer, 1_000) }
+        return self.messages.bytes == 0 ? finished : 0
     }
 
     private func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
-        guard let slot = unsafe slots.remove(Int(bitPattern: message.pointee._private)) else { return }
-        bytesInFlight -= slot.size
-        // As if a broker had stored it.
-        let outcome = unsafe SendBatch.Outcome.success(KafkaDelivery(partition: message.pointee.partition, offset: 1))
-        if slot.batch.complete(slot.index, outcome) { finished = slot.batch.messages.count }
+        let batch = unsafe messages.complete(Int(bitPattern: message.pointee._private)) { _ in
+            // As if a broker had stored it.
+            unsafe .success(KafkaDelivery(partition: message.pointee.partition, offset: 1))
+        }
+        guard let batch else { return }
+        messages.remove(batch)
+        finished = batch.messages.count
     }
 }

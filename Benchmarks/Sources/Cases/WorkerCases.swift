@@ -4,6 +4,7 @@ import JSON
 import WidgetModel
 
 @testable import KafkaClient
+@testable import ReloadWorkers
 @testable import WidgetStore
 
 /// Steps of the workers that do not wait: a provider's answer is read, and messages go into librdkafka.
@@ -59,6 +60,28 @@ struct WorkerCases {
     var pipeline: MeasuredCase {
         let pipeline = PipelineCase(ids: ids, answer: Self.answer(to: ids), app: Self.app)
         return MeasuredCase(name: "pipeline", items: Self.count, expected: Self.count) { pipeline.run() }
+    }
+
+    /// Stored timelines to the messages that tell of them.
+    var publish: MeasuredCase {
+        let kind = Self.kind("RecentPurchases", id: 1, app: Self.app)
+        let stored = zip(ids.indices, contents).map { (timeline: timeline($0), content: $1) }
+        return MeasuredCase(name: "publish", items: stored.count, expected: Self.count) {
+            var messages = TimelineMessages(topic: "freshet.timelines")
+            let made = stored.map { messages.updated($0.timeline, of: kind, revision: 1_234_567, content: $0.content) }
+            return made.count { $0.valueRange != nil }
+        }
+    }
+
+    private func timeline(_ index: Int) -> ClaimedTimeline {
+        let time = Timestamp(microseconds: 1_760_000_000_000_000)
+        return ClaimedTimeline(
+            row: Int64(index), id: ids[index], kindID: 1, state: TimelineState(), kind: KindGenerations(), revision: 1,
+            contentRevision: 1, hash: nil, attempts: 0, listedAt: time, renderedAt: time, requestedAt: time,
+            viewedAt: time, ledger: BudgetLedger(), views: ViewStatistics(), family: .systemSmall,
+            hasUnknownFamily: false,
+            configuration: WidgetConfiguration(storedCanonical: #"{"card":"card-\#(index)"}"#), locale: "en-GB",
+            timeZone: "Europe/London", user: "user-\(index)", cause: nil, reason: .push, readAt: time)
     }
 
     /// Messages into librdkafka, until the sender is told of all of them.

@@ -107,12 +107,28 @@ extension KafkaBatch {
     /// little-endian integers.
     static let headerPrefixLength = 8
 
+    /// Appends the lengths in front of a header's name.
+    ///
+    /// - Parameter value: `nil` for a null value.
+    static func appendHeaderLengths(name: Int, value: Int?, to bytes: inout [UInt8]) {
+        for length in [Int32(name), value.map { Int32($0) } ?? -1] {
+            unsafe withUnsafeBytes(of: length.littleEndian) { unsafe bytes.append(contentsOf: $0) }
+        }
+    }
+
     /// Calls `body` with the name and the value of each header of a record, in their order; without copying anything.
     @inlinable
     package static func forEachHeader(
         of record: Record, in bytes: [UInt8], _ body: (_ name: Range<Int>, _ value: Range<Int>?) -> Void
     ) {
-        let headers = record.headersRange
+        forEachHeader(at: record.headersRange, in: bytes, body)
+    }
+
+    /// Calls `body` with the name and the value of each header in a range.
+    @inlinable
+    static func forEachHeader(
+        at headers: Range<Int>, in bytes: [UInt8], _ body: (_ name: Range<Int>, _ value: Range<Int>?) -> Void
+    ) {
         let raw = unsafe bytes.span.bytes
         var position = headers.lowerBound
         while position < headers.upperBound {

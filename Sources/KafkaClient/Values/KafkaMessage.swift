@@ -16,23 +16,53 @@ package struct KafkaHeader: Hashable, Sendable {
 }
 
 /// A message to produce.
+///
+/// One array holds its parts, so that a message is one allocation, however many headers it has.
 package struct KafkaMessage: Hashable, Sendable {
     package var topic: String
     /// `nil`: by the hash of the key (consistent with other librdkafka clients), or any if there is no key.
     package var partition: Int32?
-    package var key: [UInt8]?
-    /// `nil` is a tombstone: on a compacted topic it deletes the key.
-    package var value: [UInt8]?
-    package var headers: [KafkaHeader]
     /// Milliseconds since 1970; `nil` means the time of sending.
     package var timestampMilliseconds: Int64?
 
+    /// Value, key and headers, one behind the other. A header has the lengths of its name and its value (-1 for null)
+    /// as 32-bit little-endian integers in front of them.
+    let bytes: [UInt8]
+    /// `nil` for a null value.
+    private let valueLength: Int?
+    /// `nil` for a null key.
+    private let keyLength: Int?
+    let headerCount: Int
+
+    /// - Parameters:
+    ///   - bytes: value, key and headers, one behind the other. A header has the lengths of its name and its value (-1
+    ///     for null) as 32-bit little-endian integers in front of them.
+    ///   - valueLength: `nil` for a tombstone.
+    ///   - keyLength: `nil` for a null key.
+    package init(topic: String, bytes: [UInt8], valueLength: Int?, keyLength: Int?, headerCount: Int) {
+        (self.topic, self.bytes, self.headerCount) = (topic, bytes, headerCount)
+        (self.valueLength, self.keyLength) = (valueLength, keyLength)
+        (partition, timestampMilliseconds) = (nil, nil)
+    }
+
+    /// - Parameters:
+    ///   - partition: `nil`: by the hash of the key, or any if there is no key.
+    ///   - value: `nil` is a tombstone: on a compacted topic it deletes the key.
+    ///   - timestampMilliseconds: milliseconds since 1970; `nil` means the time of sending.
     package init(
         topic: String, partition: Int32? = nil, key: [UInt8]? = nil, value: [UInt8]?, headers: [KafkaHeader] = [],
         timestampMilliseconds: Int64? = nil
     ) {
-        (self.topic, self.partition, self.key) = (topic, partition, key)
-        (self.value, self.headers, self.timestampMilliseconds) = (value, headers, timestampMilliseconds)
+        var bytes = value ?? []
+        bytes += key ?? []
+        for header in headers {
+            KafkaBatch.appendHeaderLengths(name: header.name.utf8.count, value: header.value?.count, to: &bytes)
+            bytes += header.name.utf8
+            bytes += header.value ?? []
+        }
+        self.init(
+            topic: topic, bytes: bytes, valueLength: value?.count, keyLength: key?.count, headerCount: headers.count)
+        (self.partition, self.timestampMilliseconds) = (partition, timestampMilliseconds)
     }
 
     /// - Parameter headers: names and values.
@@ -43,12 +73,34 @@ package struct KafkaMessage: Hashable, Sendable {
             topic: topic, key: key, value: value, headers: headers.map { KafkaHeader(name: $0.name, value: $0.value) })
     }
 
-    /// Bytes that count towards the producer's bound: key, value and headers.
-    var byteCount: Int {
-        var count = (key?.count ?? 0) + (value?.count ?? 0)
-        for header in headers { count += header.name.utf8.count + (header.value?.count ?? 0) }
-        return count
+    /// A copy of the value.
+    package var value: [UInt8]? { valueRange.map { Array(bytes[$0]) } }
+    /// A copy of the key.
+    package var key: [UInt8]? { keyRange.map { Array(bytes[$0]) } }
+
+    /// A copy of the headers.
+    package var headers: [KafkaHeader] {
+        var headers: [KafkaHeader] = []
+        KafkaBatch.forEachHeader(at: headersRange, in: bytes) { name, value in
+            headers.append(
+                KafkaHeader(name: String(decoding: bytes[name], as: UTF8.self), value: value.map { Array(bytes[$0]) }))
+        }
+        return headers
     }
+
+    /// The value's range in ``bytes``; `nil` for a null value.
+    var valueRange: Range<Int>? { valueLength.map { 0..<$0 } }
+
+    /// The key's range in ``bytes``; `nil` for a null key.
+    var keyRange: Range<Int>? {
+        let start = valueLength ?? 0
+        return keyLength.map { start..<start + $0 }
+    }
+
+    var headersRange: Range<Int> { (valueLength ?? 0) + (keyLength ?? 0)..<bytes.count }
+
+    /// Bytes that count towards the producer's bound: key, value and headers.
+    var byteCount: Int { bytes.count - headerCount * KafkaBatch.headerPrefixLength }
 }
 
 /// Position of a stored message.

@@ -3,7 +3,6 @@
 package import KafkaClient
 import Synchronization
 import Waiting
-import WidgetEvents
 import WidgetModel
 
 /// Sends messages, waits for their acknowledgements, and returns the outcomes in order, as `KafkaProducer` does.
@@ -169,11 +168,5 @@ package final class WorkerCondition: Sendable {
             failed = error
         }
         if let failed { failure.withLock { $0 = (failed, .now) } }
-    }
-}
-
-extension KafkaMessage {
-    init(_ event: EncodedEvent, topic: String) {
-        self.init(topic: topic, key: event.key, value: event.value, headers: event.headers)
     }
 }

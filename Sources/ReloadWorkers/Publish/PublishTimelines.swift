@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import KafkaClient
 import Logging
 import PostgresClient
 import Waiting
@@ -19,10 +20,11 @@ extension WorkerContext {
             // An acknowledgement could come after the lease, when another process may have published.
             return giveBack(changed, of: &batch)
         }
+        var messages = TimelineMessages(topic: configuration.topic)
         let outcome = await output.publish(
             changed.map { index in
                 let job = batch.jobs[index]
-                return updatedMessage(
+                return messages.updated(
                     job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [],
                     headers: TraceHeaders.headers(of: job.timeline, in: batch.traces))
             })
@@ -90,5 +92,12 @@ extension WorkerContext {
             if published.contains(row) { jobs[index].published = 0 }
             if !collected.contains(row) { jobs[index].returnDelay = configuration.publishRetryDelay }
         }
+    }
+}
+
+extension WorkerContext {
+    /// Tombstone of a timeline that no widget shows.
+    func removedMessage(_ id: TimelineID, revision: Int64) -> KafkaMessage {
+        TimelineMessages(topic: configuration.topic).removed(id, revision: revision)
     }
 }

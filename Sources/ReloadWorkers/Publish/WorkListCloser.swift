@@ -187,12 +187,13 @@ final class WorkListCloser: Sendable {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
         var sent: [TimelineRevision] = []
         var contents: [KafkaMessage] = []
+        var messages = TimelineMessages(topic: context.configuration.topic)
         for row in rows {
             guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
                 continue
             }
             contents.append(
-                context.updatedMessage(timeline, of: kind, revision: timeline.contentRevision, content: content))
+                messages.updated(timeline, of: kind, revision: timeline.contentRevision, content: content))
             sent.append((row: timeline.row, id: timeline.id, revision: timeline.contentRevision))
         }
         for published in gone {

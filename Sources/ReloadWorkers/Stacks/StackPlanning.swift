@@ -195,7 +195,7 @@ struct StackPlanning {
     private func message(_ event: FreshetEvent, _ plan: StackPlan) -> KafkaMessage {
         var encoded = event.encode(
             id: String.randomID(), source: Self.source, time: plan.plannedAt, key: plan.key.user)
-        encoded.headers += EventHandling(isOrderedByArrival: true).headers
+        encoded.append(headers: EventHandling(isOrderedByArrival: true).headers)
         return KafkaMessage(encoded, topic: context.configuration.widgetsTopic)
     }
 

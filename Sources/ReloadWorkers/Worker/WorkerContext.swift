@@ -147,35 +147,6 @@ final class WorkerContext: Sendable {
             }
         }
     }
-
-    // MARK: Messages
-
-    /// `ce_source` of the workers' messages.
-    private static let source = "/freshet/workers"
-
-    /// Message with a timeline's content.
-    func updatedMessage(
-        _ timeline: ClaimedTimeline, of kind: RegisteredKind, revision: Int64, content: [UInt8],
-        headers: [String: String] = [:]
-    ) -> KafkaMessage {
-        let event = TimelineUpdatedEvent(
-            timeline: timeline.id, identity: timeline.identity(of: kind), revision: revision, storedAt: nil,
-            content: content)
-        let encoded = EncodedEvent(
-            TimelineUpdatedEvent.type, of: timeline.id, revision: revision, source: Self.source, value: event.data)
-        var message = KafkaMessage(encoded, topic: configuration.topic)
-        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
-            message.headers.append(KafkaHeader(name: name, value: Array(value.utf8)))
-        }
-        return message
-    }
-
-    /// Tombstone of a timeline that no widget shows.
-    func removedMessage(_ id: TimelineID, revision: Int64) -> KafkaMessage {
-        KafkaMessage(
-            EncodedEvent(EncodedEvent.timelineRemoved, of: id, revision: revision, source: Self.source, value: nil),
-            topic: configuration.topic)
-    }
 }
 
 extension PostgresError {
@@ -186,13 +157,5 @@ extension PostgresError {
         case .connection, .server, .poolTimeout, .encoding, .decoding: true
         case .cancelled: !Task.isCancelled
         }
-    }
-}
-
-extension ClaimedTimeline {
-    func identity(of kind: RegisteredKind) -> TimelineIdentity {
-        TimelineIdentity(
-            app: kind.app, kind: kind.definition.name, family: family, configuration: configuration, locale: locale,
-            timeZone: timeZone, user: user)
     }
 }

@@ -86,14 +86,15 @@ package struct EventOutlet: Sendable {
 
     private func message(_ outgoing: Outgoing) -> KafkaMessage {
         let event = outgoing.event
-        let encoded = event.encode(
+        var encoded = event.encode(
             id: outgoing.id, source: outgoing.source, time: outgoing.time ?? Timestamp.now(),
             traceparent: outgoing.traceparent, key: Self.key(of: event))
         let handling = EventHandling(
             isOrderedByArrival: outgoing.time == nil && [.widgets, .donations].contains(event.type.topic),
             user: outgoing.user, keepsOutcome: true)
+        encoded.append(headers: handling.headers)
         return KafkaMessage(
-            topic: topic(of: event), key: encoded.key, value: encoded.value,
-            headers: encoded.headers + handling.headers)
+            topic: topic(of: event), bytes: encoded.bytes, valueLength: encoded.valueLength,
+            keyLength: encoded.keyLength, headerCount: encoded.headerCount)
     }
 }

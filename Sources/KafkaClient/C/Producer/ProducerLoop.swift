@@ -14,16 +14,11 @@ final class ProducerLoop: @unchecked Sendable {
     let completion = Completion()
 
     private let deliveryTimeout: Duration
-    private let maximumMessages: Int
-    private let maximumBytes: Int
     private let logger: Logger
     private let client: ClientHandle
     private let wakeup: Wakeup
 
-    private var waiting = SendQueue()
-    private var slots = DeliverySlots()
-    private var topics = TopicHandles()
-    private var bytesInFlight = 0
+    private var messages: MessagesUnderWay
     /// Number of unfinished sends by flush epoch.
     private var openByEpoch: [Int: Int] = [:]
     private var flushes: [(epoch: Int, continuation: CheckedContinuation<Void, Never>)] = []
@@ -33,19 +28,15 @@ final class ProducerLoop: @unchecked Sendable {
     /// Time at which unconfirmed messages are given up; nil afterwards.
     private var endsBy: ContinuousClock.Instant?
     private var isGivenUp = false
-    /// Whether librdkafka's queue was full, so that the next delivery is awaited.
-    private var isRefused = false
 
     private static let pollMilliseconds: Int32 = 100
-    /// Messages handed over between two polls.
-    private static let messagesPerTurn = 4096
 
     init(
         configuration: KafkaConfiguration, deliveryTimeout: Duration, maximumMessages: Int, maximumBytes: Int,
         logger: Logger
     ) throws(KafkaError) {
         (self.deliveryTimeout, self.logger) = (deliveryTimeout, logger)
-        (self.maximumMessages, self.maximumBytes) = (maximumMessages, maximumBytes)
+        messages = MessagesUnderWay(maximumMessages: maximumMessages, maximumBytes: maximumBytes)
         var problems: [String] = []
         if deliveryTimeout < .milliseconds(1) || deliveryTimeout > .seconds(900) {
             problems.append("deliveryTimeout: must be from 1 ms to 15 minutes")
@@ -91,12 +82,12 @@ final class ProducerLoop: @unchecked Sendable {
     func run() {
         client.callbacks.onError = { self.errorRaised($0, reason: $1) }
         unsafe client.callbacks.onDelivery = { unsafe self.delivered($0) }
-        while !(isStopping && waiting.isEmpty && slots.isEmpty) {
+        while !(isStopping && messages.waiting.isEmpty && messages.isEmpty) {
             collect()
             let mayHandOverMore = handOver()
             finishFlushes()
             answerDepth()
-            if isStopping && waiting.isEmpty && slots.isEmpty { break }
+            if isStopping && messages.waiting.isEmpty && messages.isEmpty { break }
             _ = unsafe rd_kafka_poll(client.pointer, mayHandOverMore || wakeup.isPending ? 0 : Self.pollMilliseconds)
         }
         close()
@@ -120,52 +111,30 @@ final class ProducerLoop: @unchecked Sendable {
                 if batch.isCancelled.load(ordering: .acquiring) {
                     fail([batch], Self.cancelled)
                 } else {
-                    waiting.append(batch)
+                    messages.waiting.append(batch)
                 }
             }
             flushes += contents.flushes
             depthQuestions += contents.depthQuestions
             if contents.raisesFatalError { raiseFatalError() }
             if contents.hasCancellations {
-                fail(waiting.removeAll { $0.isCancelled.load(ordering: .acquiring) }, Self.cancelled)
+                fail(messages.waiting.removeAll { $0.isCancelled.load(ordering: .acquiring) }, Self.cancelled)
             }
         }
-        if let fatalError { fail(waiting.removeAll { _ in true }, fatalError) }
+        if let fatalError { fail(messages.waiting.removeAll { _ in true }, fatalError) }
         if let endsBy, endsBy <= .now { giveUp() }
-        while let batch = waiting.first, batch.deadline <= .now {
-            waiting.removeFirst()
+        while let batch = messages.waiting.first, batch.deadline <= .now {
+            messages.waiting.removeFirst()
             fail([batch], Self.error(.messageTimedOut, "no room within the delivery timeout"))
         }
     }
 
     /// Hands messages to librdkafka while there is room; true if it stopped only for a poll.
     private func handOver() -> Bool {
-        var count = 0
-        while let batch = waiting.first, !isRefused {
-            let message = batch.messages[batch.handedOver]
-            let size = message.byteCount
-            guard slots.count < maximumMessages, slots.isEmpty || bytesInFlight + size <= maximumBytes else {
-                return false
-            }
-            guard count < Self.messagesPerTurn else { return true }
-            count += 1
-            let index = batch.handedOver
-            let slot = slots.insert(DeliverySlot(batch: batch, index: index, size: size))
-            do {
-                try topics.produce(message, tag: slot, with: client)
-                bytesInFlight += size
-                batch.advance()
-            } catch {
-                slots.remove(slot)
-                // A configured bound of librdkafka may be tighter than this one: the message keeps its place.
-                isRefused = error.code.response == RD_KAFKA_RESP_ERR__QUEUE_FULL && !slots.isEmpty
-                if isRefused { break }
-                batch.advance()
-                if batch.complete(index, .failure(fatalError?.about(message) ?? error)) { finished(batch) }
-            }
-            if batch.waiting == 0 { waiting.removeFirst() }
-        }
-        return false
+        guard !messages.waiting.isEmpty else { return false }
+        let (stoppedForPoll, finished) = messages.handOver(to: client, fatalError)
+        for batch in finished { self.finished(batch) }
+        return stoppedForPoll
     }
 
     private static let cancelled = error(.cancelled, "the task was cancelled before the message was sent")
@@ -184,17 +153,18 @@ final class ProducerLoop: @unchecked Sendable {
     private func giveUp() {
         endsBy = nil
         isGivenUp = true
-        let count = slots.count + waiting.messageCount
+        let count = messages.count + messages.waiting.messageCount
         guard count > 0 else { return }
         logger.warning("messages were not confirmed before the end", metadata: ["messages": "\(count)"])
         fail(
-            waiting.removeAll { _ in true },
+            messages.waiting.removeAll { _ in true },
             Self.error(.purged, "the producer was shut down before the message was sent", isRetriable: false))
         // librdkafka then reports each message as purged.
         unsafe rd_kafka_purge(client.pointer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT)
     }
 
     private func finished(_ batch: SendBatch) {
+        messages.remove(batch)
         guard let open = openByEpoch[batch.epoch] else { return }
         openByEpoch[batch.epoch] = open > 1 ? open - 1 : nil
     }
@@ -209,9 +179,9 @@ final class ProducerLoop: @unchecked Sendable {
     private func answerDepth() {
         guard !depthQuestions.isEmpty else { return }
         var depth = KafkaProducerDepth()
-        depth.messagesInFlight = slots.count
-        depth.bytesInFlight = bytesInFlight
-        depth.messagesWaiting = waiting.messageCount
+        depth.messagesInFlight = messages.count
+        depth.bytesInFlight = messages.bytes
+        depth.messagesWaiting = messages.waiting.messageCount
         for question in depthQuestions { question.resume(returning: depth) }
         depthQuestions = []
     }
@@ -219,11 +189,11 @@ final class ProducerLoop: @unchecked Sendable {
     // MARK: Callbacks
 
     private func delivered(_ message: UnsafePointer<rd_kafka_message_t>) {
-        guard let slot = unsafe slots.remove(Int(bitPattern: message.pointee._private)) else { return }
-        isRefused = false
-        bytesInFlight -= slot.size
-        let outcome = unsafe Self.outcome(message, of: slot.batch.messages[slot.index], fatalError)
-        if slot.batch.complete(slot.index, outcome) { finished(slot.batch) }
+        let fatalError = fatalError
+        let batch = unsafe messages.complete(Int(bitPattern: message.pointee._private)) { original in
+            unsafe Self.outcome(message, of: original, fatalError)
+        }
+        if let batch { finished(batch) }
     }
 
     private static func outcome(
@@ -286,7 +256,7 @@ final class ProducerLoop: @unchecked Sendable {
         depthQuestions += contents.depthQuestions
         finishFlushes()
         answerDepth()
-        topics.destroy()
+        messages.destroy()
         wakeup.close()
         client.callbacks.onError = nil
         unsafe client.callbacks.onDelivery = nil

@@ -38,7 +38,7 @@ final class ProducerMailbox: Sendable {
             return nil
         }
         if let refusal {
-            continuation.resume(returning: batch.messages.map { .failure(refusal.about($0)) })
+            continuation.resume(returning: batch.messages.map { .failure(refusal.about($0).afterRenewal) })
         } else {
             wakeup.signal()
         }
@@ -125,19 +125,19 @@ final class SendBatch: @unchecked Sendable {
     let isCancelled = Atomic(false)
 
     /// Number of messages handed over or failed.
-    private(set) var handedOver = 0
-    private var outcomes: [Outcome?]
-    private var open: Int
+    var handedOver = 0
+    private var outcomes: Outcomes
     private var continuation: CheckedContinuation<[Outcome], Never>?
     /// Flush epoch of the send.
     private(set) var epoch = 0
     /// End of the wait for room.
     var deadline = ContinuousClock.now
+    /// Place in ``DeliverySlots`` from the first message handed over to the end.
+    fileprivate var slot: Int?
 
     init(_ messages: [KafkaMessage]) {
         self.messages = messages
-        outcomes = Array(repeating: nil, count: messages.count)
-        open = messages.count
+        outcomes = Outcomes(messages.count)
     }
 
     var waiting: Int { messages.count - handedOver }
@@ -148,18 +148,16 @@ final class SendBatch: @unchecked Sendable {
         self.epoch = epoch
     }
 
-    /// Notes that the next message is handed over.
-    func advance() { handedOver += 1 }
-
-    /// Notes an outcome; true for the last one, which resumes the sender.
-    func complete(_ index: Int, _ outcome: Outcome) -> Bool {
-        guard outcomes[index] == nil else { return false }
-        outcomes[index] = outcome
-        open -= 1
-        guard open == 0 else { return false }
-        continuation?.resume(returning: outcomes.compactMap { $0 })
-        continuation = nil
-        return true
+    /// Notes an outcome, and resumes the sender with the last one.
+    ///
+    /// - Returns: number of messages without an outcome; nil if the message had one already.
+    func complete(_ index: Int, _ outcome: Outcome) -> Int? {
+        guard let open = outcomes.note(index, outcome) else { return nil }
+        if open == 0 {
+            continuation?.resume(returning: outcomes.all)
+            continuation = nil
+        }
+        return open
     }
 
     /// Fails the messages that were not handed over; true if none is open then.
@@ -168,9 +166,41 @@ final class SendBatch: @unchecked Sendable {
         while handedOver < messages.count {
             let index = handedOver
             handedOver += 1
-            isDone = complete(index, .failure(error(messages[index])))
+            isDone = complete(index, .failure(error(messages[index]))) == 0
         }
         return isDone
+    }
+
+    /// Outcomes by message. Errors are apart, since they are large and rare.
+    private struct Outcomes {
+        private var deliveries: [KafkaDelivery?]
+        private var failures: [Int: KafkaError] = [:]
+        private var open: Int
+
+        init(_ count: Int) {
+            deliveries = Array(repeating: nil, count: count)
+            open = count
+        }
+
+        /// Notes an outcome, and returns the number of open messages; nil if the message is not open.
+        mutating func note(_ index: Int, _ outcome: Outcome) -> Int? {
+            guard deliveries.indices.contains(index), deliveries[index] == nil, failures[index] == nil else {
+                return nil
+            }
+            switch outcome {
+            case .success(let delivery): deliveries[index] = delivery
+            case .failure(let error): failures[index] = error.afterRenewal
+            }
+            open -= 1
+            return open
+        }
+
+        /// In the messages' order, once none is open.
+        var all: [Outcome] {
+            deliveries.indices.compactMap { index in
+                deliveries[index].map { .success($0) } ?? failures[index].map { .failure($0) }
+            }
+        }
     }
 }
 
@@ -218,32 +248,35 @@ struct SendQueue {
     }
 }
 
-/// A message under way: its batch, its place there, and the bytes that count towards the bound.
-typealias DeliverySlot = (batch: SendBatch, index: Int, size: Int)
-
-/// Messages under way by tag. A tag goes through librdkafka as the message's opaque pointer, and is never 0.
+/// Sends with messages under way.
+///
+/// The tag of a message goes through librdkafka as its opaque pointer: the slot of its send in the upper half, and its
+/// place in the send, from 1, in the lower half. So a tag is never 0.
 struct DeliverySlots {
-    private var slots: [DeliverySlot?] = []
+    private var batches: [SendBatch?] = []
     private var free: [Int] = []
 
-    var count: Int { slots.count - free.count }
-    var isEmpty: Bool { count == 0 }
-
-    mutating func insert(_ slot: DeliverySlot) -> Int {
-        if let index = free.popLast() {
-            slots[index] = slot
-            return index + 1
-        }
-        slots.append(slot)
-        return slots.count
+    /// Returns the tag of a message that is handed over.
+    mutating func insert(_ batch: SendBatch, _ index: Int) -> Int {
+        if let slot = batch.slot { return slot << 32 | (index + 1) }
+        let slot = free.popLast() ?? batches.count
+        if slot == batches.count { batches.append(nil) }
+        batches[slot] = batch
+        batch.slot = slot
+        return slot << 32 | (index + 1)
     }
 
-    @discardableResult
-    mutating func remove(_ tag: Int) -> DeliverySlot? {
-        let index = tag - 1
-        guard slots.indices.contains(index), let slot = slots[index] else { return nil }
-        slots[index] = nil
-        free.append(index)
-        return slot
+    /// Returns the message of a tag; nil if there is none.
+    func message(_ tag: Int) -> (batch: SendBatch, index: Int)? {
+        guard batches.indices.contains(tag >> 32), let batch = batches[tag >> 32] else { return nil }
+        return (batch, tag & 0xFFFF_FFFF - 1)
+    }
+
+    /// Removes a send without open messages.
+    mutating func remove(_ batch: SendBatch) {
+        guard let slot = batch.slot else { return }
+        batch.slot = nil
+        batches[slot] = nil
+        free.append(slot)
     }
 }
