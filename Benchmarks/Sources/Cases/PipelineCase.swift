@@ -91,9 +91,9 @@ struct PipelineCase {
         let results = TimelineWriter.results(written, of: batch.jobs)
         for index in all { batch.jobs[index].written = results[index] }
         writer.report(batch.jobs, discarded: 0)
+        var made = TimelineMessages(topic: context.configuration.topic)
         let messages = batch.jobs.map { job in
-            context.updatedMessage(
-                job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [])
+            made.updated(job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [])
         }
         for index in all { batch.jobs[index].published = batch.jobs[index].claim.token }
         let (closed, _) = context.leases.end(batch.jobs)
