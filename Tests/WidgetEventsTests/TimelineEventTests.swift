@@ -50,7 +50,7 @@ struct TimelineEventTests {
 
     @Test(
         "Revisions are written in decimal digits",
-        arguments: [0, 7, 10, 99, 100, 1_234_567, .max, -1, .min] as [Int64])
+        arguments: [0, 7, 10, 99, 100, 1_234_567, 9_007_199_254_740_991, -1] as [Int64])
     func revisions(revision: Int64) throws {
         var event = try event(.all, .perUser)
         event.revision = revision
