@@ -130,6 +130,28 @@ struct DiversionTests {
         }
     }
 
+    @Test("A halt is noticed that is committed while a batch waits for its position")
+    func haltDuringWait() async throws {
+        try await withStore { store in
+            let position = try #require(try await store.pool.query(.takePartitions([("t", 0)], cluster: nil)).first)
+            let advance = PositionAdvance(topic: "t", partition: 0, epoch: position.epoch, expected: nil, next: 1)
+            let waiting = try await store.pool.withTransaction { connection in
+                try await connection.simple("SELECT FROM consumer_position FOR UPDATE")
+                let apps = AppliedApps(all: [], diverted: [])
+                let waiting = Task { try await store.pool.query(.advancePositions([advance], applying: apps)) }
+                try await store.waitUntilBlocked()
+                _ = try await connection.execute(.lockTopicState(topic: "t"))
+                _ = try await connection.execute(.haltTopic(topic: "t", cause: .full, detail: "many"))
+                return waiting
+            }
+            await #expect {
+                _ = try await waiting.value
+            } throws: { error in
+                (error as? PostgresError)?.findsHaltedTopic == true
+            }
+        }
+    }
+
     @Test("Many failures do not divert an app if they are a small part of its events")
     func share() async throws {
         try await IngestHarness.lend(deadLetters: .few(5, share: 10)) { ingest in

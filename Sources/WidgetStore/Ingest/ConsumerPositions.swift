@@ -105,11 +105,9 @@ package struct AppliedApps: Hashable, Sendable {
 private func advance(_ column: String) -> String { advancePositionsInput.element(column, at: "i.ord") }
 
 private let movedTopics = advancePositionsInput.array(of: "topic")
-private let appliedApps = "$\(advancePositionsInput.count + 1)::int4[]"
-private let divertedApps = "$\(advancePositionsInput.count + 2)::int4[]"
 
 /// Locks the positions in key order (a nested loop takes that of the input, a merge join that of the index), then the
-/// diversions. `require_flow` is called only if there is something to check or lock.
+/// diversions.
 private let advancePositionsSQL = """
     WITH moved AS (
         UPDATE consumer_position p
@@ -120,12 +118,9 @@ private let advancePositionsSQL = """
             AND p.next_offset IS NOT DISTINCT FROM \(advance("expected"))
         RETURNING 1
     )
-    SELECT CASE WHEN \(appliedApps) IS NOT NULL AND (
-            \(divertedApps) <> '{}'
-            OR EXISTS (SELECT FROM topic_state s WHERE s.halted_at IS NOT NULL AND s.topic = ANY (\(movedTopics)))
-            OR EXISTS (SELECT FROM diversion d WHERE d.app_id = ANY (\(appliedApps))))
-        THEN require_flow(\(movedTopics), \(appliedApps), \(divertedApps)) END
-    FROM (SELECT require_positions((SELECT count(*) FROM moved), cardinality(\(movedTopics))) OFFSET 0) p
+    SELECT require_batch(
+        (SELECT count(*) FROM moved), cardinality(\(movedTopics)), \(movedTopics),
+        $\(advancePositionsInput.count + 1)::int4[], $\(advancePositionsInput.count + 2)::int4[])
     """
 
 extension PostgresError {

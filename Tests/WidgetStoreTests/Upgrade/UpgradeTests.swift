@@ -30,6 +30,7 @@ struct UpgradeTests {
         "bdf15205d5c0ebc133ece437e947c1321d17eebef41f6baf440d63bb04d67014",
         "c2d7addb7c62da9a8b908e91bd79249ba3d2584542b68978a9780d4976cc1504",
         "298be9b4cf104c8229f011f2270da18a94c2d4ac59918975d46b4d8e1bf3eaad",
+        "b5257b9cc850429ad17aa806d2cb14064d881afbb7114666081d6919fa5009d8",
     ]
 
     @Test("A migration never changes, not even in a comment")
