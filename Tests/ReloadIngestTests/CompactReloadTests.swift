@@ -49,6 +49,17 @@ struct CompactReloadTests {
         return (prepared, fold)
     }
 
+    @Test("Events are counted by app, also if apps alternate")
+    func counts() {
+        let directory = KindDirectory(
+            apps: (1...3).map { RegisteredApp(id: $0, name: "app\($0)", isDeveloperMode: false, signingSecret: []) },
+            kinds: [])
+        let batch = Self.batch(
+            Array(repeating: #""audience":{"user":"u1"},"kinds":"all""#, count: 10), app: { "app\($0 % 3 + 1)" })
+        let prepared = PreparedBatch(batch, decoder: RecordDecoder(IngestTopics()))
+        #expect(prepared.fold(prepared.items, directory).fold.events == [1: 4, 2: 3, 3: 3])
+    }
+
     @Test("Requests of all audiences and kinds fold like events with texts")
     func requests() {
         let (prepared, fold) = compare(

@@ -139,8 +139,8 @@ struct HandOverTests {
         }
     }
 
-    @Test("The token is taken after the COMMIT, above revisions of concurrent transactions")
-    func tokenAfterCommit() async throws {
+    @Test("The token is taken behind the locks, above revisions of concurrent transactions")
+    func tokenBehindLocks() async throws {
         try await withStore { store in
             let id = try await store.place([.test("w1", user: "u1")])[0]
             try await store.settle()
@@ -170,7 +170,7 @@ struct HandOverTests {
         }
     }
 
-    @Test("A failed COMMIT hands nothing over and takes no token")
+    @Test("A failed COMMIT hands nothing over")
     func failedCommit() async throws {
         try await withStore { store in
             try await store.place([.test("w1", user: "u1")])
@@ -195,7 +195,7 @@ struct HandOverTests {
                     deadLetter: Self.noLetter)
             }
             #expect(error?.sqlState == "53100")
-            // The lease's token; the failed COMMIT is followed by none.
+            // The mark's token.
             #expect(try await store.integer("SELECT last_value FROM token") == before + 1)
             #expect(try await store.integer("SELECT count(*) FROM work") == 0)
         }

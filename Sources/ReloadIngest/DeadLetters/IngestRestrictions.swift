@@ -292,10 +292,11 @@ final class EventTally: Sendable {
             topics[topic, default: .init(appID: FailureCount.nameless, topic: topic, letters: 0, events: 0)]
                 .letters += 1
         }
+        let events = fold.events
         return state.withLock { state in
             if state.began.duration(to: .now) > window { state = State() }
             for id in apps.keys {
-                apps[id]?.events += state.events[id, default: 0] + fold.events[id, default: 0]
+                apps[id]?.events += state.events[id, default: 0] + events[id, default: 0]
             }
             for topic in topics.keys {
                 topics[topic]?.events = state.all - state.counted[topic, default: 0] + fold.eventCount

@@ -111,7 +111,7 @@ struct BatchFold: Sendable {
 
     private mutating func countEvent(of appID: Int32) {
         if latest.appID != appID {
-            counted = events
+            if latest.events > 0 { counted[latest.appID, default: 0] += latest.events }
             latest = (appID, 0)
         }
         latest.events += 1
