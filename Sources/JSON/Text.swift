@@ -7,8 +7,9 @@
 package enum Text {
     /// Whether two strings are the same bytes.
     package static func equal(_ left: String, _ right: String) -> Bool {
-        // For ASCII strings `==` compares bytes.
-        left == right && (left.utf8Span.isKnownASCII || left.utf8.elementsEqual(right.utf8))
+        // For ASCII strings `==` compares bytes. Other characters may be equivalent to one in ASCII.
+        left == right
+            && (left.utf8Span.isKnownASCII && right.utf8Span.isKnownASCII || left.utf8.elementsEqual(right.utf8))
     }
 
     /// Whether two optional strings are both absent or the same bytes.
