@@ -58,8 +58,8 @@ package final class ProviderClient: ProviderFetching {
         configuration.tlsConfiguration = limits.tls
         // A failed connection fails the batch, which has its own back-off.
         configuration.connectionPool.retryConnectionEstablishment = false
-        // A request with a trace has a span of the worker's, with the trace context of the event. The client's own span
-        // would cost each request, also without a tracer.
+        // A request with a trace has a span of the worker's, which carries the event's trace context on. The client's
+        // own spans would cost each request, also without a tracer; requests without a trace have none.
         configuration.tracing.tracer = nil
         configuration.http1_1ConnectionDebugInitializer = { egress.check($0) }
         configuration.http2ConnectionDebugInitializer = { channel in
