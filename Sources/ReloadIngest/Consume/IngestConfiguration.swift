@@ -23,7 +23,7 @@ package struct IngestConfiguration: Hashable, Sendable {
     /// Least time between the starts of two batches, unless ingest is behind. A transaction, its requests and their
     /// stores cost little more for several events than for one, so the events of a busy topic share them. An event
     /// after a quiet time does not wait.
-    package var spacing: Duration = .milliseconds(4)
+    package var spacing: Duration = .milliseconds(5)
     /// The same while this process's workers hold many timelines, so that processor time is scarce.
     package var busySpacing: Duration = .milliseconds(16)
     /// Pause after a small batch while ingest is behind, so that the next one is larger.
