@@ -133,7 +133,9 @@ struct DiversionTests {
     @Test("A halt is noticed that is committed while a batch waits for its position")
     func haltDuringWait() async throws {
         try await withStore { store in
-            let position = try #require(try await store.pool.query(.takePartitions([("t", 0)], cluster: nil)).first)
+            let partition: PartitionName = ("t", 0)
+            let position = try #require(
+                try await store.pool.query(.takePartitions([partition], cluster: nil)).first)
             let advance = PositionAdvance(topic: "t", partition: 0, epoch: position.epoch, expected: nil, next: 1)
             let waiting = try await store.pool.withTransaction { connection in
                 try await connection.simple("SELECT FROM consumer_position FOR UPDATE")
