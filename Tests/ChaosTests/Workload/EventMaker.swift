@@ -21,6 +21,9 @@ struct EventMaker {
     private let now: Timestamp
     private var random: SeededRandom
     private var number = 0
+    /// Number of events of people so far, a millisecond each. All events are too many for that: those of a crowd are
+    /// thousands at once, and a time after that of the message would count as that one.
+    private var acts = 0
     /// Number of views of a widget so far, at least two hours apart.
     private var views: [String: Int] = [:]
     private var movers: [String: MoverState] = [:]
@@ -220,8 +223,9 @@ struct EventMaker {
             $0.app == app.name && $0.user == user && $0.device == "\(user)-d0"
         }
         let kind = random.element(app.kinds).definition.name
+        acts += 1
         // Some events arrive late: they must not override newer ones.
-        let time = now + .milliseconds(number - (random.chance(0.1) ? 300 : 0))
+        let time = now + .milliseconds(acts - (random.chance(0.1) ? 20 : 0))
         let change: PersonEvent.Change
         let at: Timestamp
         switch random.integer(0..<10) {
