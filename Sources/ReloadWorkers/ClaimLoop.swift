@@ -18,6 +18,8 @@ struct ClaimLoop {
     private var scheduler = ClaimScheduler()
     private var watermarks = ClaimWatermarks()
     private var failures = 0
+    /// Beginning of the latest look, if it left lists behind for want of room.
+    private var fullSince: Duration?
 
     init(context: WorkerContext, directory: DirectoryCache, pipeline: Pipeline) {
         (self.context, self.directory, self.pipeline) = (context, directory, pipeline)
@@ -29,11 +31,19 @@ struct ClaimLoop {
     mutating func run(isStopping: () -> Bool) async throws {
         while !isStopping() {
             try Task.checkCancellation()
+            try await rest()
             let version = context.signals.timelines.version
             guard let limit = try await turnOrBackOff(), !isStopping() else { continue }
             _ = try await context.signals.timelines.wait(
                 past: version, timeout: limit.jittered, clock: context.clock.clock)
         }
+    }
+
+    /// Waits until the least time between two looks has passed: room comes free for a few timelines at a time.
+    private func rest() async throws {
+        guard let fullSince else { return }
+        let rest = context.configuration.claimSpacing - (context.clock.elapsed - fullSince)
+        if rest > .zero { try await context.clock.sleep(for: rest) }
     }
 
     private mutating func turnOrBackOff() async throws -> Duration? {
@@ -63,7 +73,9 @@ struct ClaimLoop {
     mutating func turn() async throws -> Duration? {
         // Before the room is read, so that no later room is missed.
         context.leases.awaitRoom(true)
+        let began = context.clock.elapsed
         let (next, isHeldBack) = try await look()
+        fullSince = isHeldBack ? began : nil
         if !isHeldBack { context.leases.awaitRoom(false) }
         return next
     }

@@ -365,7 +365,7 @@ package struct EventAttributes: Sendable {
     /// Whether a header asks for the outcome of the event.
     package var asksForOutcome: Bool { outcome != nil }
 
-    /// Whether a header has an option of ``EventHandling``.
+    /// Whether any header sets an option of ``EventHandling``.
     package var haveOptions: Bool { outcome != nil || user != nil || order != nil }
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }
@@ -424,7 +424,7 @@ enum EventContentMode: Equatable {
         }
     }
 
-    /// Whether a media type, with or without parameters, is that of the structured mode as the specification spells it.
+    /// Whether a content type, with or without parameters, is `application/cloudevents+json` in exactly this spelling.
     private static func isStructured(_ contentType: Span<UInt8>) -> Bool {
         let name = "application/cloudevents+json"
         let count = name.utf8.count

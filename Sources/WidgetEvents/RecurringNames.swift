@@ -114,7 +114,7 @@ package struct CompactReload: Hashable, Sendable {
     package let id: Range<Int>
 }
 
-/// What an event requests or changes.
+/// A reload request or a change, as an event's type says.
 package enum EventContent: Sendable {
     case reload(CompactReload)
     /// Any other event, or a request that does not fit in the small value.

@@ -107,7 +107,7 @@ extension KafkaBatch {
     /// little-endian integers.
     static let headerPrefixLength = 8
 
-    /// Appends the lengths in front of a header's name.
+    /// Appends the lengths in front of a header's name. Kafka's protocol limits both to 32 bits.
     ///
     /// - Parameter value: `nil` for a null value.
     static func appendHeaderLengths(name: Int, value: Int?, to bytes: inout [UInt8]) {

@@ -270,7 +270,7 @@ extension PostgresStatement where Self == Statements {
     fileprivate static func configureSession(_ configuration: PostgresConfiguration) -> PostgresQuery<Void> {
         // A short statement whose cost is overestimated must not be compiled for tens of milliseconds at every
         // execution. Plans are made once, and last while tables grow a thousandfold: they look rows up by an index
-        // wherever there is one. Each statement has a snapshot of its own, with and without BEGIN.
+        // wherever there is one. Each statement of a transaction has a snapshot of its own.
         var settings = [
             "jit": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan",
             "default_transaction_isolation": "read committed",

@@ -145,7 +145,7 @@ package final class ProviderClient: ProviderFetching {
     }
 
     static func requireJSON(_ contentType: String?) throws {
-        // What almost every provider sends.
+        // The common answer, without the strings below.
         guard contentType != "application/json" else { return }
         let type = (contentType ?? "").prefix { $0 != ";" }.lowercased().filter { !$0.isWhitespace }
         guard type == "application/json" || (type.hasPrefix("application/") && type.hasSuffix("+json")) else {

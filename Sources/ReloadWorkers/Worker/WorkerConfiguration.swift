@@ -27,6 +27,8 @@ package struct WorkerConfiguration: Sendable {
     package var providerConcurrency = 8
     /// Most claimed and unfinished timelines.
     package var maximumTimelinesInFlight = 4_000
+    /// Least time between two looks for ready lists while some are left behind for want of room.
+    package var claimSpacing = Duration.milliseconds(10)
     /// Time after which other workers may take claimed timelines. Kinds with long timeouts get longer leases.
     package var lease = Duration.seconds(30)
     /// Longest wait of a new timeline for its snapshot.

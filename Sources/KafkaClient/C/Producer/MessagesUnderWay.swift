@@ -38,7 +38,7 @@ internal import CRdKafka
         var left = Self.messagesPerTurn
         var finished: [SendBatch] = []
         while let batch = waiting.first, !isRefused {
-            // In a constant and a local variable, for the same reason as above.
+            // Local, since Swift checks each access to a property of a class.
             let messages = batch.messages
             var index = batch.handedOver
             defer { batch.handedOver = index }
