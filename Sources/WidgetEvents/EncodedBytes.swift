@@ -29,24 +29,6 @@ extension [UInt8] {
         append(contentsOf: name.utf8)
         append(contentsOf: value.utf8)
     }
-
-    /// Appends a text as a JSON string.
-    mutating func append(json text: String) {
-        let utf8 = text.utf8Span.span
-        var isPlain = true
-        append(addingCapacity: utf8.count + 2) { bytes in
-            bytes.append(UInt8(ascii: "\""))
-            for index in utf8.indices {
-                let byte = utf8[index]
-                if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { isPlain = false }
-                bytes.append(byte)
-            }
-            bytes.append(UInt8(ascii: "\""))
-        }
-        guard !isPlain else { return }
-        removeLast(utf8.count + 2)
-        append(contentsOf: JSONValue.string(text).encoded)
-    }
 }
 
 extension OutputSpan<UInt8> {

@@ -17,7 +17,7 @@ public struct MeasuredCase: Sendable {
         let store = StoreCases()
         return [
             ingest.decode, ingest.decodeWidgets, ingest.fold, ingest.identity, workers.parse, store.claim,
-            store.store, store.mark, workers.pipeline, workers.publish, try workers.producer(),
+            store.store, store.mark, workers.pipeline, workers.pipelineOfFour, workers.publish, try workers.producer(),
         ]
     }
 }

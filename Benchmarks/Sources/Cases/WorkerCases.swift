@@ -10,6 +10,7 @@ import WidgetModel
 /// Steps of the workers that do not wait: a provider's answer is read, and messages go into librdkafka.
 struct WorkerCases {
     private static let count = 100
+    private static let inSmallBatch = 4
     private static let app = "com.example.bank"
 
     private let ids: [TimelineID] = (0..<count).map { TimelineID(high: 0x1234_5678_9abc_def0, low: UInt64($0)) }
@@ -60,6 +61,15 @@ struct WorkerCases {
     var pipeline: MeasuredCase {
         let pipeline = PipelineCase(ids: ids, answer: Self.answer(to: ids), app: Self.app)
         return MeasuredCase(name: "pipeline", items: Self.count, expected: Self.count) { pipeline.run() }
+    }
+
+    /// The same in batches of four, as a trickle of events hands them over.
+    var pipelineOfFour: MeasuredCase {
+        let ids = Array(ids.prefix(Self.inSmallBatch))
+        let pipeline = PipelineCase(ids: ids, answer: Self.answer(to: ids), app: Self.app)
+        return MeasuredCase(name: "pipeline of four", items: Self.count, expected: Self.count) {
+            (0..<Self.count / Self.inSmallBatch).reduce(0) { count, _ in count + pipeline.run() }
+        }
     }
 
     /// Stored timelines to the messages that tell of them.

@@ -26,9 +26,15 @@ struct Decisions: Sendable {
         // In place, since almost all timelines are fetched.
         fetches = consume jobs
         for index in fetches.indices { Self.decide(&fetches[index]) }
-        unreadable = fetches.extract { $0.returnDelay != nil }
-        orphans = fetches.extract { if case .collect = $0.outcome { true } else { false } }
-        reschedules = fetches.extract { if case .fetch = $0.outcome { false } else { true } }
+        for job in fetches.extract(where: { if case .fetch = $0.outcome { false } else { true } }) {
+            if job.returnDelay != nil {
+                unreadable.append(job)
+            } else if case .collect = job.outcome {
+                orphans.append(job)
+            } else {
+                reschedules.append(job)
+            }
+        }
     }
 
     private static func decide(_ job: inout TimelineJob) {
@@ -65,9 +71,7 @@ final class FetchQueue: Sendable {
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
             for (jobs, lanes) in [(fresh, \Queue.fresh), (retried, \Queue.retried)] {
-                for range in jobs.runs(of: \.claim) {
-                    let claim = jobs[range.lowerBound].claim
-                    let (provider, lane) = (ProviderKey(claim.kind), Int(claim.list.lane.rawValue))
+                for (provider, lane, range) in jobs.destinations {
                     queues[provider, default: Self.empty][keyPath: lanes][lane].append(contentsOf: jobs[range])
                     providers.insert(provider)
                 }
@@ -203,6 +207,21 @@ extension Collection<TimelineJob> {
 }
 
 extension RandomAccessCollection<TimelineJob> where Index == Int {
+    /// Ranges of neighbours with the same provider and lane.
+    fileprivate var destinations: [(provider: ProviderKey, lane: Int, range: Range<Int>)] {
+        var destinations: [(provider: ProviderKey, lane: Int, range: Range<Int>)] = []
+        for range in runs(of: \.claim) {
+            let claim = self[range.lowerBound].claim
+            let (provider, lane) = (ProviderKey(claim.kind), Int(claim.list.lane.rawValue))
+            if let last = destinations.last, last.lane == lane, last.provider == provider {
+                destinations[destinations.count - 1].range = last.range.lowerBound..<range.upperBound
+            } else {
+                destinations.append((provider, lane, range))
+            }
+        }
+        return destinations
+    }
+
     /// Number of the timelines of each kind.
     var kinds: some Collection<(kind: RegisteredKind, count: Int)> {
         var kinds: [Int32: (kind: RegisteredKind, count: Int)] = [:]
@@ -217,10 +236,11 @@ extension RandomAccessCollection<TimelineJob> where Index == Int {
 extension ArraySlice<TimelineJob> {
     /// Body of a request for their timelines or snapshots.
     var requestBody: [UInt8] {
-        ProviderEndpoint.encode(
-            timelines: indices.map { index in
-                let timeline = self[index].timeline
-                return (timeline.id, timeline.identity(of: self[index].claim.kind))
-            })
+        var body = TimelineRequestBody(count: count)
+        for index in indices {
+            let timeline = self[index].timeline
+            body.append(timeline.id, timeline.identity(of: self[index].claim.kind))
+        }
+        return body.finish()
     }
 }

@@ -174,12 +174,9 @@ extension WorkerContext {
             case .success(let parsed):
                 answered += 1
                 batch.jobs[index].answer = parsed
-            }
-        }
-        for run in batch.jobs[range].runs(of: \.claim.kind) {
-            let jobs = batch.jobs[run]
-            kinds.count(kind: jobs[run.lowerBound].claim.kind.id) { counters in
-                for index in run { counters.count(jobs[index].answer?.lints ?? []) }
+                if !parsed.lints.isEmpty {
+                    kinds.count(kind: batch.jobs[index].claim.kind.id) { $0.count(parsed.lints) }
+                }
             }
         }
         if response.foreignCount > 0 {

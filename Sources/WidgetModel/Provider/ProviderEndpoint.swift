@@ -23,30 +23,11 @@ extension ProviderEndpoint {
     /// A timeline to ask for, with its id, which is costly to compute.
     package typealias Item = (id: TimelineID, identity: TimelineIdentity)
 
-    /// Body of a request for timelines or snapshots of any of the app's kinds that share its URL:
-    /// `{"requests": [{"id", "kind", "configuration", "family"?, "environment"?, "user"?}]}`.
-    ///
-    /// It leaves out properties that are not in the timeline's identity, so that the answer cannot depend on them.
+    /// Body of a request for timelines or snapshots, as ``TimelineRequestBody`` makes it.
     package static func encode(timelines items: [Item]) -> [UInt8] {
-        JSONWriter.object(capacity: 64 + items.count * 224) { body in
-            body.appendArray("requests") { requests in
-                for (id, identity) in items {
-                    requests.appendObject { request in
-                        request.append("id", id.description)
-                        request.append("kind", identity.kind)
-                        request.append("configuration", json: identity.configuration.canonical.utf8)
-                        request.append("family", identity.family?.name)
-                        if identity.locale != nil || identity.timeZone != nil {
-                            request.append("environment") {
-                                $0.append("locale", identity.locale)
-                                $0.append("timeZone", identity.timeZone)
-                            }
-                        }
-                        request.append("user", identity.user)
-                    }
-                }
-            }
-        }
+        var body = TimelineRequestBody(count: items.count)
+        for (id, identity) in items { body.append(id, identity) }
+        return body.finish()
     }
 
     /// Body of a request for placeholders: `{"kind", "requests": [{"id", "family", "environment"}]}`.
@@ -62,6 +43,79 @@ extension ProviderEndpoint {
             ]
         }
         return JSONValue.object(["kind": .string(kind), "requests": .array(requests)]).encoded
+    }
+}
+
+/// Body of a request for timelines or snapshots of any of the app's kinds that share its URL:
+/// `{"requests": [{"id", "kind", "configuration", "family"?, "environment"?, "user"?}]}`.
+///
+/// It leaves out properties that are not in a timeline's identity, so that the answer cannot depend on them. What a
+/// timeline has in common with the one before it is copied instead of being encoded again.
+package struct TimelineRequestBody {
+    private var bytes: [UInt8] = []
+    /// Kind of the latest timeline, and the members from it up to the configuration.
+    private var kind: (name: String, members: [UInt8])?
+    /// Family and environment of the latest timeline, and their members.
+    private var family: WidgetFamily?
+    private var locale: String?
+    private var timeZone: String?
+    private var surroundings: [UInt8] = []
+
+    private static let id = Array("{\"id\":\"".utf8)
+    private static let user = Array(",\"user\":".utf8)
+
+    /// - Parameter count: expected number of timelines.
+    package init(count: Int) {
+        bytes.reserveCapacity(64 + count * 224)
+        bytes.append(contentsOf: "{\"requests\":[".utf8)
+    }
+
+    package mutating func append(_ id: TimelineID, _ identity: TimelineIdentity) {
+        if kind != nil { bytes.append(UInt8(ascii: ",")) }
+        update(identity)
+        bytes.append(contentsOf: Self.id)
+        bytes.append(addingCapacity: TimelineID.textLength) { id.write(to: &$0) }
+        if let kind { bytes.append(contentsOf: kind.members) }
+        bytes.append(contentsOf: identity.configuration.canonical.utf8)
+        bytes.append(contentsOf: surroundings)
+        if let user = identity.user {
+            bytes.append(contentsOf: Self.user)
+            bytes.append(json: user)
+        }
+        bytes.append(UInt8(ascii: "}"))
+    }
+
+    /// The complete body.
+    package consuming func finish() -> [UInt8] {
+        bytes.append(contentsOf: "]}".utf8)
+        return bytes
+    }
+
+    /// Encodes what differs from the timeline before.
+    private mutating func update(_ identity: TimelineIdentity) {
+        if !Text.equal(kind?.name, identity.kind) {
+            var members = Array("\",\"kind\":".utf8)
+            members.append(json: identity.kind)
+            members.append(contentsOf: ",\"configuration\":".utf8)
+            kind = (identity.kind, members)
+        }
+        guard
+            family != identity.family || !Text.equal(locale, identity.locale)
+                || !Text.equal(timeZone, identity.timeZone)
+        else { return }
+        (family, locale, timeZone) = (identity.family, identity.locale, identity.timeZone)
+        surroundings.removeAll(keepingCapacity: true)
+        if let family {
+            surroundings.append(contentsOf: ",\"family\":".utf8)
+            surroundings.append(json: family.name)
+        }
+        guard locale != nil || timeZone != nil else { return }
+        surroundings.append(contentsOf: ",\"environment\":".utf8)
+        surroundings.append(
+            contentsOf: JSONWriter.object { environment in
+                environment.append("locale", locale)
+                environment.append("timeZone", timeZone)
+            })
     }
 }
 

@@ -46,7 +46,7 @@ package struct BudgetLedger: Hashable, Sendable {
     /// too many within 24 hours.
     package static func pace(of budget: Int) -> Duration {
         let shares = Int64(max(1, budget - atWill(of: budget)))
-        return .microseconds((86_400_000_000 + shares - 1) / shares)
+        return Duration(wholeMicroseconds: (86_400_000_000 + shares - 1) / shares)
     }
 
     // MARK: Reading

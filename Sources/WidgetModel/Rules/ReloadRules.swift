@@ -235,7 +235,7 @@ extension ReloadRules {
         guard step > 0 else { return time }
         // The id's bits are those of a hash, so any of them are distributed uniformly.
         let offset = timeline.low.multipliedFullWidth(by: UInt64(limit - step) + 1).high
-        return (time + .microseconds(Int64(offset))).rounded(upTo: step)
+        return (time + Duration(wholeMicroseconds: Int64(offset))).rounded(upTo: step)
     }
 }
 

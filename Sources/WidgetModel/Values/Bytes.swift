@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
+
 extension UInt8 {
     var isASCIIDigit: Bool { (48...57).contains(self) }
 
@@ -24,6 +26,20 @@ extension [UInt8] {
     /// Appends the lowest bytes of a number, the highest of them first.
     mutating func append(_ number: UInt64, bytes count: Int) {
         for position in (0..<count).reversed() { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * position))) }
+    }
+
+    /// Appends a text as a JSON string.
+    package mutating func append(json text: String) {
+        let utf8 = text.utf8Span.span
+        for index in utf8.indices {
+            let byte = utf8[index]
+            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+                return append(contentsOf: JSONValue.string(text).encoded)
+            }
+        }
+        append(UInt8(ascii: "\""))
+        append(contentsOf: text.utf8)
+        append(UInt8(ascii: "\""))
     }
 
     /// Reads an even number of hexadecimal digits, either case; nil for anything else.

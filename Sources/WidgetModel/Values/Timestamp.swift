@@ -35,8 +35,7 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
     /// Time from `right` to `left`; negative when `left` is before.
     package static func - (left: Timestamp, right: Timestamp) -> Duration {
         let (difference, overflow) = left.microseconds.subtractingReportingOverflow(right.microseconds)
-        guard overflow else { return .microseconds(difference) }
-        return .microseconds(left < right ? Int64.min : Int64.max)
+        return Duration(wholeMicroseconds: overflow ? (left < right ? .min : .max) : difference)
     }
 
     package var description: String { rfc3339 }
@@ -48,14 +47,14 @@ package struct Timestamp: Hashable, Comparable, Sendable, CustomStringConvertibl
 }
 
 extension Duration {
+    private static let attosecondsInMicrosecond: Int128 = 1_000_000_000_000
+
     /// Whole microseconds, rounded towards zero, saturating.
-    package var wholeMicroseconds: Int64 {
-        let (seconds, attoseconds) = components
-        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
-        guard !overflow else { return seconds < 0 ? .min : .max }
-        let (sum, sumOverflow) = product.addingReportingOverflow(attoseconds / 1_000_000_000_000)
-        guard !sumOverflow else { return seconds < 0 ? .min : .max }
-        return sum
+    package var wholeMicroseconds: Int64 { Int64(clamping: attoseconds / Self.attosecondsInMicrosecond) }
+
+    /// The duration of a number of microseconds: `microseconds(_:)` for a known type of number, without its cost.
+    init(wholeMicroseconds: Int64) {
+        self.init(attoseconds: Int128(wholeMicroseconds) * Self.attosecondsInMicrosecond)
     }
 }
 
