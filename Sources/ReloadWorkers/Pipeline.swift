@@ -160,7 +160,7 @@ final class Pipeline: Sendable {
         endLost(&batch.jobs)
         var postponed: [TimelineJob] = []
         if !batch.jobs.isEmpty {
-            batch.traces = await context.traces.traces(of: batch.jobs.map(\.timeline), at: context.clock.elapsed)
+            batch.traces = await context.traces.traces(of: batch.jobs, at: context.clock.elapsed)
             await context.takeSnapshots(of: batch)
             do {
                 try await context.fetch(&batch, postponed: &postponed)

@@ -91,9 +91,11 @@ struct PipelineCase {
         let results = TimelineWriter.results(written, of: batch.jobs)
         for index in all { batch.jobs[index].written = results[index] }
         writer.report(batch.jobs, discarded: 0)
-        var made = TimelineMessages(topic: context.configuration.topic)
-        let messages = batch.jobs.map { job in
-            made.updated(job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [])
+        var made = context.messages
+        let messages = all.map { index in
+            let (timeline, claim) = (batch.jobs[index].timeline, batch.jobs[index].claim)
+            return made.updated(
+                timeline, of: claim.kind, revision: claim.token, content: batch.jobs[index].content ?? [])
         }
         for index in all { batch.jobs[index].published = batch.jobs[index].claim.token }
         let (closed, _) = context.leases.end(batch.jobs)

@@ -56,9 +56,13 @@ struct Decisions: Sendable {
 /// otherwise further timelines join it. Requests are small while the provider keeps up, and grow with the load.
 final class FetchQueue: Sendable {
     /// Timelines by lane; retries are separate, behind the others.
-    private typealias Queue = (fresh: [Deque<TimelineJob>], retried: [Deque<TimelineJob>])
+    private struct Queue {
+        var fresh = ReloadLane.allCases.map { _ in Deque<TimelineJob>() }
+        var retried = ReloadLane.allCases.map { _ in Deque<TimelineJob>() }
 
-    private static let empty: Queue = (ReloadLane.allCases.map { _ in [] }, ReloadLane.allCases.map { _ in [] })
+        var isEmpty: Bool { fresh.allSatisfy { $0.isEmpty } && retried.allSatisfy { $0.isEmpty } }
+    }
+
     /// Least size of batches of retries, so that an outage is not followed by a flood of small requests.
     private static let smallestRetry = 25
 
@@ -70,11 +74,13 @@ final class FetchQueue: Sendable {
         let retried = fresh.extract { $0.timeline.attempts > 0 }
         var providers: Set<ProviderKey> = []
         queues.withLock { queues in
-            for (jobs, lanes) in [(fresh, \Queue.fresh), (retried, \Queue.retried)] {
-                for (provider, lane, range) in jobs.destinations {
-                    queues[provider, default: Self.empty][keyPath: lanes][lane].append(contentsOf: jobs[range])
-                    providers.insert(provider)
-                }
+            for (provider, lane, range) in fresh.destinations {
+                queues[provider, default: Queue()].fresh[lane].append(contentsOf: fresh[range])
+                providers.insert(provider)
+            }
+            for (provider, lane, range) in retried.destinations {
+                queues[provider, default: Queue()].retried[lane].append(contentsOf: retried[range])
+                providers.insert(provider)
             }
         }
         return providers
@@ -89,23 +95,23 @@ final class FetchQueue: Sendable {
         _ provider: ProviderKey, sizeLimit: Int, admits: (ReloadLane, _ isFull: Bool) -> Bool
     ) -> TimelineBatch? {
         queues.withLock { queues in
-            guard queues[provider] != nil else { return nil }
-            defer {
-                if let queue = queues[provider], queue.fresh.allSatisfy(\.isEmpty), queue.retried.allSatisfy(\.isEmpty)
-                {
-                    queues[provider] = nil
-                }
-            }
             // In place: a copy of the queue would copy all waiting timelines for every request.
-            if let jobs = Self.take(&queues[provider, default: Self.empty].fresh, sizeLimit, admits) {
-                return TimelineBatch(jobs, provider)
-            }
-            guard let first = queues[provider]?.retried.lazy.compactMap(\.first).first else { return nil }
-            let most = min(sizeLimit, first.claim.kind.definition.maxBatch)
-            let size = max(min(most, Self.smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
-            return Self.take(&queues[provider, default: Self.empty].retried, size, admits)
-                .flatMap { TimelineBatch($0, provider) }
+            guard let place = queues.index(forKey: provider) else { return nil }
+            let jobs =
+                Self.take(&queues.values[place].fresh, sizeLimit, admits)
+                ?? Self.takeRetries(&queues.values[place].retried, sizeLimit, admits)
+            if queues.values[place].isEmpty { queues.remove(at: place) }
+            return jobs.flatMap { TimelineBatch($0, provider) }
         }
+    }
+
+    private static func takeRetries(
+        _ lanes: inout [Deque<TimelineJob>], _ sizeLimit: Int, _ admits: (ReloadLane, Bool) -> Bool
+    ) -> [TimelineJob]? {
+        guard let first = lanes.lazy.compactMap(\.first).first else { return nil }
+        let most = min(sizeLimit, first.claim.kind.definition.maxBatch)
+        let size = max(min(most, smallestRetry), most >> (2 * min(Int(first.timeline.attempts), 2)))
+        return take(&lanes, size, admits)
     }
 
     private static func take(
@@ -123,13 +129,9 @@ final class FetchQueue: Sendable {
         // Bulk work does not fill up urgent requests.
         let last = lane.isUrgent ? Int(ReloadLane.push.rawValue) : lanes.count - 1
         for index in first...last where jobs.count < most {
-            while let job = lanes[index].popFirst() {
-                most = min(most, max(1, job.claim.kind.definition.maxBatch))
-                guard jobs.count < most else {
-                    lanes[index].prepend(job)
-                    break
-                }
-                jobs.append(job)
+            while jobs.count < most, !lanes[index].isEmpty {
+                most = min(most, max(1, lanes[index][0].claim.kind.definition.maxBatch))
+                if jobs.count < most { jobs.append(lanes[index].removeFirst()) }
             }
         }
         return jobs

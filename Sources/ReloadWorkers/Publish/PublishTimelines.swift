@@ -20,13 +20,13 @@ extension WorkerContext {
             // An acknowledgement could come after the lease, when another process may have published.
             return giveBack(changed, of: &batch)
         }
-        var messages = TimelineMessages(topic: configuration.topic)
+        var messages = messages
         let outcome = await output.publish(
             changed.map { index in
-                let job = batch.jobs[index]
+                let (timeline, claim) = (batch.jobs[index].timeline, batch.jobs[index].claim)
                 return messages.updated(
-                    job.timeline, of: job.claim.kind, revision: job.claim.token, content: job.content ?? [],
-                    headers: TraceHeaders.headers(of: job.timeline, in: batch.traces))
+                    timeline, of: claim.kind, revision: claim.token, content: batch.jobs[index].content ?? [],
+                    headers: TraceHeaders.headers(of: timeline, in: batch.traces))
             })
         for place in outcome.acknowledged + outcome.refused.map(\.index) {
             batch.jobs[changed[place]].published = batch.jobs[changed[place]].claim.token
@@ -98,6 +98,6 @@ extension WorkerContext {
 extension WorkerContext {
     /// Tombstone of a timeline that no widget shows.
     func removedMessage(_ id: TimelineID, revision: Int64) -> KafkaMessage {
-        TimelineMessages(topic: configuration.topic).removed(id, revision: revision)
+        messages.removed(id, revision: revision)
     }
 }

@@ -187,7 +187,7 @@ final class WorkListCloser: Sendable {
         let kinds = try await directory.directory(maximumAge: context.configuration.directoryAge).kinds
         var sent: [TimelineRevision] = []
         var contents: [KafkaMessage] = []
-        var messages = TimelineMessages(topic: context.configuration.topic)
+        var messages = context.messages
         for row in rows {
             guard let timeline = row.timeline, let content = row.content, let kind = kinds[timeline.kindID] else {
                 continue

@@ -190,8 +190,6 @@ struct TimelineWriter: Sendable {
     /// Counts changed and unchanged content of stored jobs, and the time from the requests to now.
     private func count(_ jobs: [TimelineJob]) {
         let now = context.clock.elapsed
-        // Of the few reasons in a batch.
-        var latencies: [(reason: ReloadReason, timer: Metrics.Timer)] = []
         var (written, spared) = (0, 0)
         for run in jobs.runs(of: \.claim.kind) {
             var (changed, unchanged) = (Stored(), Stored())
@@ -199,15 +197,8 @@ struct TimelineWriter: Sendable {
                 let bytes = jobs[index].answer?.content.count ?? 0
                 if jobs[index].isChanged { changed.add(bytes) } else { unchanged.add(bytes) }
                 let (timeline, claim) = (jobs[index].timeline, jobs[index].claim)
-                let reason = timeline.reason ?? .policy
-                let place =
-                    latencies.firstIndex { $0.reason == reason }
-                    ?? {
-                        latencies.append((reason, context.metrics.reloadLatency(reason.name)))
-                        return latencies.count - 1
-                    }()
                 let time = claim.databaseTime(of: timeline, at: now) - claim.wantedSince(timeline)
-                latencies[place].timer.recordMicroseconds(max(0, time.wholeMicroseconds))
+                context.latency(of: timeline.reason ?? .policy).recordMicroseconds(max(0, time.wholeMicroseconds))
             }
             let kind = jobs[run.lowerBound].claim.kind
             context.kinds.count(.reloaded, changed.timelines, of: kind) { $0.bytesStored += changed.bytes }

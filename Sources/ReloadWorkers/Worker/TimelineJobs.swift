@@ -21,6 +21,11 @@ extension RandomAccessCollection<TimelineJob> where Index == Int {
 extension [TimelineJob] {
     /// Removes and returns the jobs that match.
     mutating func extract(where matches: (TimelineJob) throws -> Bool) rethrows -> [TimelineJob] {
+        if try allSatisfy(matches) {
+            // Without a copy of each job: mostly, all of a batch match or none.
+            defer { removeAll() }
+            return self
+        }
         let extracted = try filter(matches)
         if !extracted.isEmpty { try removeAll(where: matches) }
         return extracted

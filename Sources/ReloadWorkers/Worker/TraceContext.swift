@@ -84,11 +84,11 @@ final class TraceLookup: Sendable {
     }
 
     /// Trace contexts of the timelines' latest requests, by position.
-    func traces(of timelines: [ClaimedTimeline], at time: Duration) async -> [EventPosition: String] {
-        guard timelines.contains(where: { $0.cause != nil }) else { return [:] }
+    func traces(of jobs: [TimelineJob], at time: Duration) async -> [EventPosition: String] {
+        guard jobs.contains(where: { $0.timeline.cause != nil }) else { return [:] }
         do throws(PostgresError) {
             guard try await anyExist(at: time) else { return [:] }
-            let causes = Set(timelines.compactMap(\.cause))
+            let causes = Set(jobs.compactMap(\.timeline.cause))
             let rows = try await pool.query(.readEventTraces(Array(causes)))
             return Dictionary(rows.map { ($0.position, $0.traceparent) }, uniquingKeysWith: { first, _ in first })
         } catch {

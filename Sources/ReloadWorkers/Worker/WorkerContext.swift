@@ -2,6 +2,7 @@
 
 import KafkaClient
 import Logging
+import Metrics
 package import PostgresClient
 import Waiting
 import WidgetEvents
@@ -19,9 +20,13 @@ final class WorkerContext: Sendable {
     let precedence = IngestPrecedence()
     let signals: WorkSignals
     let metrics: MetricRegistry
+    /// The timers of ``WidgetModel/MetricRegistry/reloadLatency`` by reason, whose numbers begin at 0.
+    private let latencies: [Metrics.Timer]
     let kinds: KindRecorder
     let condition: WorkerCondition
     let clock: WorkerClock
+    /// Begin of the messages of each batch.
+    let messages: TimelineMessages
     /// Called for every timeline with changed content, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?
     let logger: Logger
@@ -50,6 +55,7 @@ final class WorkerContext: Sendable {
         (self.signals, self.metrics, self.condition, self.clock) = (signals, metrics, condition, clock)
         (self.onStored, self.logger, self.onDecisions) = (onStored, logger, onDecisions)
         worker = configuration.worker
+        messages = TimelineMessages(topic: configuration.topic)
         traces = TraceLookup(pool: pool)
         kinds = KindRecorder(pool: pool, metrics: metrics, clock: clock, logger: logger)
         protection = ProviderProtection(configuration.protectionRules, metrics: metrics, logger: logger)
@@ -59,9 +65,11 @@ final class WorkerContext: Sendable {
         let reasons = ProviderFailure.Reason.allCases.map(\.rawValue)
         metrics.providerRequests.begin(["answered"] + reasons)
         metrics.providerErrors.begin(reasons)
-        metrics.reloadLatency.begin(ReloadReason.allCases.map(\.name))
+        latencies = ReloadReason.allCases.map { metrics.reloadLatency($0.name) }
         metrics.deferrals.begin([ReloadRule.budget, .spacing, .dormant].map(\.name))
     }
+
+    func latency(of reason: ReloadReason) -> Metrics.Timer { latencies[Int(reason.rawValue)] }
 
     /// Repeats `body`, with back-off after transient database errors.
     ///

@@ -85,8 +85,8 @@ package struct TimelineRequestBody {
         bytes.append(UInt8(ascii: "}"))
     }
 
-    /// The complete body.
-    package consuming func finish() -> [UInt8] {
+    /// Ends the body and returns it.
+    package mutating func finish() -> [UInt8] {
         bytes.append(contentsOf: "]}".utf8)
         return bytes
     }
@@ -110,12 +110,16 @@ package struct TimelineRequestBody {
             surroundings.append(json: family.name)
         }
         guard locale != nil || timeZone != nil else { return }
-        surroundings.append(contentsOf: ",\"environment\":".utf8)
-        surroundings.append(
-            contentsOf: JSONWriter.object { environment in
-                environment.append("locale", locale)
-                environment.append("timeZone", timeZone)
-            })
+        surroundings.append(contentsOf: ",\"environment\":{".utf8)
+        if let locale {
+            surroundings.append(contentsOf: "\"locale\":".utf8)
+            surroundings.append(json: locale)
+        }
+        if let timeZone {
+            surroundings.append(contentsOf: (locale == nil ? "\"timeZone\":" : ",\"timeZone\":").utf8)
+            surroundings.append(json: timeZone)
+        }
+        surroundings.append(UInt8(ascii: "}"))
     }
 }
 
