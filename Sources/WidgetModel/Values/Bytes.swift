@@ -106,9 +106,7 @@ extension String {
                     buffer[out] = UInt8(ascii: "-")
                     out += 1
                 }
-                let word = index < 16 ? high : low
-                let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index & 15))) & 15
-                buffer[out] = nibble < 10 ? 48 + nibble : 87 + nibble
+                buffer[out] = Self.hexadecimalDigit(index, of: high, low)
                 out += 1
             }
             return out
@@ -117,6 +115,17 @@ extension String {
 
     /// An unguessable identifier: 128 random bits in hexadecimal.
     package static func randomID() -> String {
-        String(uuid: .random(in: 0...(.max)), .random(in: 0...(.max))).filter { $0 != "-" }
+        let (high, low) = (UInt64.random(in: 0...(.max)), UInt64.random(in: 0...(.max)))
+        return String(unsafeUninitializedCapacity: 32) { buffer in
+            for index in 0..<32 { buffer[index] = hexadecimalDigit(index, of: high, low) }
+            return 32
+        }
+    }
+
+    /// A digit of the 32 of 128 bits, counted from the highest.
+    private static func hexadecimalDigit(_ index: Int, of high: UInt64, _ low: UInt64) -> UInt8 {
+        let word = index < 16 ? high : low
+        let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index & 15))) & 15
+        return nibble < 10 ? 48 + nibble : 87 + nibble
     }
 }
