@@ -31,15 +31,19 @@ extension [UInt8] {
     /// Appends a text as a JSON string.
     package mutating func append(json text: String) {
         let utf8 = text.utf8Span.span
-        for index in utf8.indices {
-            let byte = utf8[index]
-            if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
-                return append(contentsOf: JSONValue.string(text).encoded)
+        var isPlain = true
+        append(addingCapacity: utf8.count + 2) { bytes in
+            bytes.append(UInt8(ascii: "\""))
+            for index in utf8.indices {
+                let byte = utf8[index]
+                if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { isPlain = false }
+                bytes.append(byte)
             }
+            bytes.append(UInt8(ascii: "\""))
         }
-        append(UInt8(ascii: "\""))
-        append(contentsOf: text.utf8)
-        append(UInt8(ascii: "\""))
+        guard !isPlain else { return }
+        removeLast(utf8.count + 2)
+        append(contentsOf: JSONValue.string(text).encoded)
     }
 
     /// Reads an even number of hexadecimal digits, either case; nil for anything else.
