@@ -54,6 +54,26 @@ private struct Shuffled: PostgresStatement {
     }
 }
 
+/// Reads texts that equal those of the row before, or differ from them in length, content or NULL.
+private struct Repeated: PostgresStatement {
+    let sql = """
+        SELECT * FROM (VALUES (1, 'aa', 'aa'), (2, 'aa', NULL), (3, 'ab', 'aa'), (4, '', 'a'), (5, '', ''), (6, 'ä', 'ä'))
+            AS t (id, first, second) ORDER BY id
+        """
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String {
+        let first = try row.repeatedText("first")
+        return "\(first) \(try row.optionalRepeatedText("second") ?? "NULL")"
+    }
+}
+
+/// Reads a NULL, and a number, as a repeated text.
+private struct NoText: PostgresStatement {
+    let sql: String
+
+    func decode(_ row: borrowing PostgresRow) throws(PostgresError) -> String { try row.repeatedText("text") }
+}
+
 @Suite(.tags(.postgres), .timeLimit(.patience))
 struct StatementTests {
     @Test("Columns are read by name in any order")
@@ -63,6 +83,32 @@ struct StatementTests {
                 database.pool.query(Shuffled()) == [
                     "1 10 x1 NULL [1, 2] 10", "2 20 x2 NULL [2, 3] 20", "3 30 x3 NULL [3, 4] 30",
                 ])
+        }
+    }
+
+    @Test("Texts that repeat in consecutive rows are those of their rows")
+    func repeatedTexts() async throws {
+        try await withDatabase { database in
+            try await #expect(
+                database.pool.query(Repeated()) == ["aa aa", "aa NULL", "ab aa", " a", " ", "ä ä"])
+            for sql in ["SELECT NULL::text AS text", "SELECT 1::int8 AS text"] {
+                await #expect(performing: { try await database.pool.query(NoText(sql: sql)) }) { error in
+                    (error as? PostgresError)?.kind == .decoding
+                }
+            }
+        }
+    }
+
+    @Test("A query can gather several rows of a result in one")
+    func gathered() async throws {
+        let sql = "SELECT n / 2 AS half, n FROM generate_series(0, 4) n ORDER BY n"
+        let query = PostgresQuery<(half: Int32, all: [Int32])>(sql, binding: PostgresParameters()) { row, rows in
+            let half: Int32 = try row.value("half")
+            if rows.last?.half != half { rows.append((half, [])) }
+            rows[rows.count - 1].all.append(try row.value("n"))
+        }
+        try await withDatabase { database in
+            try await #expect(database.pool.query(query).map(\.all) == [[0, 1], [2, 3], [4]])
         }
     }
 

@@ -219,7 +219,7 @@ struct PipelineTests {
                     ]
                     let rows = try await worker.store.pool.query(
                         .markTimelines(input, limit: 1_000, handOver: grant))
-                    service.handOver.accept(grant, Claim(rows.compactMap { $0.timeline?.claimed }))
+                    service.handOver.accept(grant, Claim(handedOver: rows.compactMap(\.timeline)))
                     try await expectPublished([id], worker, topic)
                     #expect(topic.message(of: id)?.value?.contains("handed over.") == true)
                     #expect(service.metrics.claims.total() == claims + 1)

@@ -276,6 +276,18 @@ package struct LibpqResult: ~Copyable {
         return rows
     }
 
+    /// Rows as a function makes them, which adds each row of the result to those before it.
+    @inlinable
+    func gatheredRows<Row>(
+        by append: (borrowing PostgresRow, inout [Row]) throws -> Void
+    ) throws(PostgresError) -> [Row] {
+        var rows: [Row] = []
+        try forEachRow { row throws(PostgresError) in
+            do { try append(row, &rows) } catch { throw PostgresError(decoding: error) }
+        }
+        return rows
+    }
+
     /// The error or notice that this result is.
     func error(_ kind: PostgresError.Kind) -> PostgresError {
         func field(_ code: Unicode.Scalar) -> String? { unsafe Self.field(code, of: result) }

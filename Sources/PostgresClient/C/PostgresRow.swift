@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CLibpq
+import Glibc
 
 /// One row of a result, read in place by the names of its columns.
 ///
@@ -47,6 +48,41 @@ package struct PostgresRow: ~Copyable {
         return value
     }
 
+    /// A text that is often the same in consecutive rows; it is decoded once then.
+    package func repeatedText(_ name: StaticString) throws(PostgresError) -> String {
+        guard let text = try optionalRepeatedText(name) else {
+            throw mismatch(name, expected: String.postgresType.name, found: "NULL")
+        }
+        return text
+    }
+
+    /// As ``repeatedText(_:)``, nil when it is NULL.
+    package func optionalRepeatedText(_ name: StaticString) throws(PostgresError) -> String? {
+        let cell = try cell(name)
+        guard String.accepts(oid: cell.oid) else {
+            throw mismatch(name, expected: String.postgresType.name, found: PostgresType.name(ofOID: cell.oid))
+        }
+        guard !cell.isNull else { return nil }
+        guard let text = unsafe columns.pointee.text(cell) else {
+            throw mismatch(name, expected: String.postgresType.name, found: "a malformed value")
+        }
+        return text
+    }
+
+    /// What a function reads from the bytes of a bytea column, nil when it is NULL.
+    @inlinable
+    package func optional<Value>(
+        _ name: StaticString, read: (Span<UInt8>) -> Value
+    ) throws(PostgresError) -> Value? {
+        let cell = try cell(name)
+        guard cell.oid == PostgresType.bytea.oid else {
+            throw mismatch(name, expected: PostgresType.bytea.name, found: PostgresType.name(ofOID: cell.oid))
+        }
+        guard !cell.isNull else { return nil }
+        let bytes = unsafe UnsafeRawBufferPointer(start: cell.start, count: cell.count)
+        return unsafe read(Span(_unsafeBytes: bytes))
+    }
+
     /// The elements of a one-dimensional array that neither is nor holds NULL.
     @inlinable
     package func array<Value: PostgresValue>(
@@ -91,12 +127,13 @@ extension PostgresRow {
         @usableFromInline let start: UnsafeRawPointer
         @usableFromInline let count: Int
         @usableFromInline let oid: UInt32
+        let position: Int32
         @usableFromInline let isNull: Bool
 
-        init(start: UnsafeRawPointer, count: Int, oid: UInt32, isNull: Bool) {
+        init(start: UnsafeRawPointer, count: Int, column: ResultColumns.Column, isNull: Bool) {
             unsafe self.start = unsafe start
             self.count = count
-            self.oid = oid
+            (oid, position) = (column.oid, column.position)
             self.isNull = isNull
         }
     }
@@ -109,7 +146,7 @@ extension PostgresRow {
         let count = unsafe PQgetlength(result, index, column.position)
         // NULL has no bytes.
         let isNull = unsafe count == 0 && PQgetisnull(result, index, column.position) != 0
-        return unsafe Cell(start: UnsafeRawPointer(value), count: Int(count), oid: column.oid, isNull: isNull)
+        return unsafe Cell(start: UnsafeRawPointer(value), count: Int(count), column: column, isNull: isNull)
     }
 
     @usableFromInline
@@ -180,6 +217,18 @@ struct ResultColumns: ~Copyable {
         var literal: UInt = 0
         var position: Int32 = 0
         var oid: UInt32 = 0
+        /// Place of the column that was read after this one.
+        var following: Int32 = 0
+    }
+
+    /// A text that was read last of a column.
+    @safe
+    private struct Text {
+        let position: Int32
+        /// In the result.
+        let start: UnsafeRawPointer
+        let count: Int
+        let text: String
     }
 
     private let result: OpaquePointer
@@ -192,6 +241,10 @@ struct ResultColumns: ~Copyable {
     private var free: Int
     /// Column behind the one that was found last: most are read first in the order of the select list.
     private var next: Int32 = 0
+    /// Place of the column that was read last.
+    private var last = 0
+    /// The last texts of the columns that ``PostgresRow/repeatedText(_:)`` reads.
+    private var texts: [Text] = []
 
     init(of result: OpaquePointer) {
         unsafe self.result = unsafe result
@@ -207,13 +260,28 @@ struct ResultColumns: ~Copyable {
     }
 
     /// The column of a name; nil when the result has none.
+    @inline(__always)
     mutating func find(_ name: StaticString) -> Column? {
+        // Each row is read in the same order, so this is mostly the column that followed in the row before.
+        let place = unsafe Int(table[last].following)
+        let column = unsafe table[place]
+        guard unsafe column.literal == UInt(bitPattern: name.utf8Start) else { return search(name) }
+        last = place
+        return column
+    }
+
+    /// As ``find(_:)``, of a column that is read in another order than before.
+    @inline(never)
+    private mutating func search(_ name: StaticString) -> Column? {
         let literal = unsafe UInt(bitPattern: name.utf8Start)
         // Fibonacci hashing: the upper bits of the product depend on all bits of the address.
         var place = Int(truncatingIfNeeded: (UInt64(literal) &* 0x9E37_79B9_7F4A_7C15) >> shift)
         while true {
             let column = unsafe table[place]
-            if column.literal == literal { return column }
+            if column.literal == literal {
+                follow(place)
+                return column
+            }
             if column.literal == 0 { break }
             place = unsafe (place + 1) & (table.count - 1)
         }
@@ -223,8 +291,30 @@ struct ResultColumns: ~Copyable {
         if free > 0 {
             free -= 1
             unsafe table[place] = column
+            follow(place)
         }
         return column
+    }
+
+    /// Notes that the column at a place was read after the last one.
+    private mutating func follow(_ place: Int) {
+        unsafe table[last].following = Int32(truncatingIfNeeded: place)
+        last = place
+    }
+
+    /// The text of a cell, which is decoded if it differs from the last one of the column; nil if it is malformed.
+    mutating func text(_ cell: PostgresRow.Cell) -> String? {
+        let known = texts.firstIndex { $0.position == cell.position }
+        if let known, texts[known].count == cell.count,
+            unsafe memcmp(texts[known].start, cell.start, cell.count) == 0
+        {
+            return texts[known].text
+        }
+        let bytes = unsafe RawSpan(_unsafeStart: cell.start, byteCount: cell.count)
+        guard let text = String(postgresBytes: bytes, oid: cell.oid) else { return nil }
+        let last = unsafe Text(position: cell.position, start: cell.start, count: cell.count, text: text)
+        if let known { texts[known] = last } else { texts.append(last) }
+        return text
     }
 
     private func position(of name: StaticString) -> Int32? {

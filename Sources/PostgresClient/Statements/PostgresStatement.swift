@@ -74,6 +74,21 @@ package struct PostgresQuery<Row: Sendable>: PostgresStatement {
         readAll = { result throws(PostgresError) in try result.rows(read) }
     }
 
+    /// - Parameter append: adds a row to those before it, or to the last one of them.
+    @inlinable
+    package init(
+        _ sql: String, binding parameters: PostgresParameters, function: String = #function,
+        append: @escaping @Sendable (borrowing PostgresRow, inout [Row]) throws -> Void
+    ) {
+        (self.function, self.sql, self.parameters) = (function, sql, parameters)
+        read = { row in
+            var rows: [Row] = []
+            try append(row, &rows)
+            return rows[0]
+        }
+        readAll = { result throws(PostgresError) in try result.gatheredRows(by: append) }
+    }
+
     @usableFromInline package var name: String { String(function.utf8.prefix { $0 != UInt8(ascii: "(") }) ?? function }
 
     @usableFromInline

@@ -106,7 +106,7 @@ struct BatchApplier: Sendable {
         let results = try await pool.run(pipeline, commits: true)
         count(marks, results, &outcome)
         if let marks, handOver != nil {
-            outcome.claim = Claim(results.rows(marks).compactMap { $0.timeline?.claimed })
+            outcome.claim = Claim(handedOver: results.rows(marks).compactMap(\.timeline))
             outcome.lists -= outcome.claim?.lists.count ?? 0
         }
         return outcome

@@ -179,29 +179,44 @@ extension BudgetLedger {
 
     /// Reads the stored form, or returns nil for invalid bytes. Without bytes, the bucket is full.
     package init?(stored bytes: [UInt8]?) {
-        guard let bytes else { return }
+        guard let bytes else {
+            self.init()
+            return
+        }
+        self.init(stored: bytes.span)
+    }
+
+    /// Reads the stored form, or returns nil for invalid bytes.
+    package init?(stored bytes: Span<UInt8>) {
         guard bytes.count >= 9, bytes[0] == Self.form else { return nil }
-        let last = Timestamp(microseconds: Int64(bitPattern: UInt64(bytes: bytes[1..<9])))
+        var microseconds: UInt64 = 0
+        for index in 1..<9 { microseconds = microseconds << 8 | UInt64(bytes[index]) }
+        let last = Timestamp(microseconds: Int64(bitPattern: microseconds))
         guard last > .distantPast, last < .distantFuture else { return nil }
         lastPaced = last
-        var rest = bytes[9...]
-        guard let later = rest.popFirst() else { return }
+        guard bytes.count > 9 else { return }
+        let later = bytes[9]
         // If nothing was spent after the last paced token, its slot is the latest.
-        guard Int64(later) < Self.slots, let first = rest.first, later == 0 || first == 0 else { return nil }
+        guard Int64(later) < Self.slots, bytes.count > 10, later == 0 || bytes[10] == 0 else { return nil }
         let latest = Self.slot(of: last) + Int64(later)
         var youngest: Int64 = 0
-        while let age = rest.popFirst() {
-            guard Int64(age) >= youngest, Int64(age) < Self.slots, let count = Self.takeCount(&rest) else { return nil }
-            youngest = Int64(age) + 1
-            spendings.append(Spending(slot: latest - Int64(age), count: count))
+        var index = 10
+        while index < bytes.count {
+            let age = Int64(bytes[index])
+            index += 1
+            guard age >= youngest, age < Self.slots, let count = Self.takeCount(bytes, &index) else { return nil }
+            youngest = age + 1
+            spendings.append(Spending(slot: latest - age, count: count))
         }
     }
 
     /// Takes a varint in its shortest form; nil for anything else.
-    private static func takeCount(_ bytes: inout ArraySlice<UInt8>) -> Int? {
+    private static func takeCount(_ bytes: Span<UInt8>, _ index: inout Int) -> Int? {
         var count = 0
         for shift in stride(from: 0, to: 28, by: 7) {
-            guard let byte = bytes.popFirst() else { return nil }
+            guard index < bytes.count else { return nil }
+            let byte = bytes[index]
+            index += 1
             count |= Int(byte & 0x7F) << shift
             if byte & 0x80 == 0 { return byte > 0 ? count : nil }
         }

@@ -31,8 +31,8 @@ package struct ClaimRequest: Hashable, Sendable {
     }
 }
 
-/// One row of a claim: a list with one of its timelines, or without a timeline if all of them are superseded.
-package typealias ClaimRow = (list: LeasedList, readySince: Timestamp, timeline: ClaimedTimeline?)
+/// A list of a claim, and the time since which it was ready.
+package typealias ClaimRow = (list: LeasedList, readySince: Timestamp)
 
 private let wanted = InputColumns<ClaimRequest>([
     .init("kind_id") { $0.queue.kindID }, .init("lane") { $0.queue.lane },
@@ -86,32 +86,33 @@ package struct Claim: Sendable {
         self.lists = lists
     }
 
-    /// Makes a claim of the lists in a claim's rows, or of those that a mark appended and leased to this process. Nil
-    /// if there are none.
+    /// Makes a claim of the lists that a claim has leased; nil if there are none.
     package init?(_ rows: [ClaimRow]) {
         guard let first = rows.first else { return nil }
+        self.init(token: first.list.lease, lists: rows.map(\.list))
+    }
+
+    /// Makes a claim of the lists that a mark appended and leased to this process; nil if there are none.
+    package init?(handedOver marked: [MarkedTimeline]) {
         var lists: [LeasedList] = []
         var places: [Int64: Int] = [:]
-        for (list, _, timeline) in rows {
-            let place = places[list.id] ?? lists.count
-            if place == lists.count {
-                places[list.id] = place
-                lists.append(list)
+        for marked in marked {
+            guard let hold = marked.list else { continue }
+            var place = lists.count - 1
+            if lists.last?.id != hold.id {
+                place = places[hold.id] ?? lists.count
+                places[hold.id] = place
             }
-            if let timeline { lists[place].timelines.append(timeline) }
+            if place == lists.count {
+                lists.append(
+                    LeasedList(
+                        id: hold.id, kindID: marked.timeline.kindID, lane: marked.lane, dueAt: marked.listedAt,
+                        lease: hold.lease, timelines: []))
+            }
+            lists[place].timelines.append(marked.timeline)
         }
-        self.init(token: first.list.lease, lists: lists)
-    }
-}
-
-extension MarkedTimeline {
-    /// The timeline with its list, as in a claim, if that was handed over.
-    package var claimed: ClaimRow? {
-        list.map { hold in
-            let list = LeasedList(
-                id: hold.id, kindID: timeline.kindID, lane: lane, dueAt: listedAt, lease: hold.lease, timelines: [])
-            return (list, listedAt, timeline)
-        }
+        guard let first = lists.first else { return nil }
+        self.init(token: first.lease, lists: lists)
     }
 }
 
@@ -151,13 +152,22 @@ extension PostgresStatement where Self == Statements {
     /// The token is both the lease of the lists and the revision of the content that will be stored. Since the
     /// statement itself takes it, it is above every revision in the statement's snapshot.
     package static func claimLists(_ requests: [ClaimRequest], lease: Duration) -> PostgresQuery<ClaimRow> {
-        PostgresQuery(claimListsSQL, binding: wanted.parameters(requests, lease.wholeMilliseconds)) { row in
-            let isEmpty = try row.optional("row", as: Int64.self) == nil
-            let list = try LeasedList(
-                id: row.value("list"), kindID: row.value("list_kind"), lane: row.value("lane"),
-                dueAt: row.value("due_at"), generation: row.optional("list_generation"), lease: row.value("lease"),
-                suspects: row.optionalArray("suspects") ?? [], timelines: [])
-            return (list, try row.value("ready_since"), isEmpty ? nil : try ClaimedTimeline(row))
+        let parameters = wanted.parameters(requests, lease.wholeMilliseconds)
+        return PostgresQuery(claimListsSQL, binding: parameters) { row, lists in
+            // One row for each timeline, mostly of the same list as the row before.
+            let id: Int64 = try row.value("list")
+            var place = lists.count - 1
+            if lists.last?.list.id != id { place = lists.lastIndex { $0.list.id == id } ?? lists.count }
+            if place == lists.count {
+                let list = try LeasedList(
+                    id: id, kindID: row.value("list_kind"), lane: row.value("lane"), dueAt: row.value("due_at"),
+                    generation: row.optional("list_generation"), lease: row.value("lease"),
+                    suspects: row.optionalArray("suspects") ?? [], timelines: [])
+                lists.append((list, try row.value("ready_since")))
+            }
+            // NULL in the only row of a list whose timelines are all superseded.
+            guard let key = try row.optional("row", as: Int64.self) else { return }
+            lists[place].list.timelines.append(try ClaimedTimeline(row, key: key))
         }
     }
 

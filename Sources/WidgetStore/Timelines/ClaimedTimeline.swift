@@ -91,7 +91,11 @@ package final class ClaimedTimeline: Sendable {
 
     /// Reads the columns of ``columns(kind:)``.
     convenience init(_ row: borrowing PostgresRow) throws(PostgresError) {
-        let key: Int64 = try row.value("row")
+        try self.init(row, key: row.value("row"))
+    }
+
+    /// As ``init(_:)``, with the value of the column `row`.
+    convenience init(_ row: borrowing PostgresRow, key: Int64) throws(PostgresError) {
         let id: TimelineID = try row.value("identity")
         let kindID: Int32 = try row.value("kind_id")
         let state = try TimelineState(
@@ -113,15 +117,15 @@ package final class ClaimedTimeline: Sendable {
         let viewedAt: Timestamp? = try row.optional("viewed_at")
         let readAt: Timestamp = try row.value("read_at")
         // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
-        let ledger = try BudgetLedger(stored: row.optional("budget")) ?? BudgetLedger()
+        let ledger = try row.optional("budget") { BudgetLedger(stored: $0) ?? BudgetLedger() } ?? BudgetLedger()
         let views = try ViewStatistics(
             rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
         let storedFamily = try row.optional("family", as: Int16.self)
         let family = storedFamily.flatMap { WidgetFamily(rawValue: $0) }
-        let configuration = try WidgetConfiguration(storedCanonical: row.value("configuration"))
-        let locale: String? = try row.optional("locale")
-        let timeZone: String? = try row.optional("time_zone")
-        let user: String? = try row.optional("user_id")
+        let configuration = try WidgetConfiguration(storedCanonical: row.repeatedText("configuration"))
+        let locale: String? = try row.optionalRepeatedText("locale")
+        let timeZone: String? = try row.optionalRepeatedText("time_zone")
+        let user: String? = try row.optionalRepeatedText("user_id")
         var cause: EventPosition?
         var reason: ReloadReason?
         if state.requested > state.rendered {

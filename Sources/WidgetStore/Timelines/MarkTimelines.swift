@@ -394,13 +394,13 @@ extension PostgresError {
 extension MarkRow {
     fileprivate init(_ row: borrowing PostgresRow) throws(PostgresError) {
         var timeline: MarkedTimeline?
-        if try row.optional("row", as: Int64.self) != nil {
+        if let key = try row.optional("row", as: Int64.self) {
             var hold: ListHold?
             if let list = try row.optional("list", as: Int64.self) {
                 hold = try ListHold(id: list, lease: row.value("lease"))
             }
             timeline = try MarkedTimeline(
-                timeline: ClaimedTimeline(row), events: row.value("events"), listedAt: row.value("listed_at"),
+                timeline: ClaimedTimeline(row, key: key), events: row.value("events"), listedAt: row.value("listed_at"),
                 lane: row.lane("listed_lane"), list: hold)
         }
         try self.init(

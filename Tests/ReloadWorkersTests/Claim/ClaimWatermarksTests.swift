@@ -12,7 +12,7 @@ struct ClaimWatermarksTests {
 
     private static func claimed(_ kindID: Int32, _ lane: ReloadLane, dueAfter time: Duration) -> ClaimRow {
         let list = LeasedList(id: 1, kindID: kindID, lane: lane, dueAt: start, lease: 1, timelines: [])
-        return (list: list, readySince: start + time, timeline: nil)
+        return (list: list, readySince: start + time)
     }
 
     @Test("Fast claims scan everything and keep no watermark")

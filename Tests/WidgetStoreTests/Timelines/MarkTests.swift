@@ -212,7 +212,8 @@ struct MarkTests {
             let handed = try #require(rows[0].timeline)
             #expect(handed.timeline.id == ids[0] && handed.timeline.state.requested == 2)
             #expect(handed.lane == .push && handed.events == 1)
-            let claim = try #require(Claim([handed].compactMap(\.claimed)))
+            let claim = try #require(Claim(handedOver: [handed]))
+            #expect(Claim(handedOver: []) == nil && claim.count == 1 && claim.lists.count == 1)
             let (token, list) = (claim.token, claim.lists[0])
             #expect(token == list.lease && token > handed.timeline.revision && !list.wasLeasedBefore)
             // No other worker claims the list; it is stored and ended like any other.
