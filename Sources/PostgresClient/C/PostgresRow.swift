@@ -142,11 +142,16 @@ extension PostgresRow {
     func cell(_ name: StaticString) throws(PostgresError) -> Cell {
         guard let column = unsafe columns.pointee.find(name),
             let value = unsafe PQgetvalue(result, index, column.position)
-        else { throw PostgresError(.decoding, "the result has no column \"\(name)\"") }
+        else { throw missing(name) }
         let count = unsafe PQgetlength(result, index, column.position)
         // NULL has no bytes.
         let isNull = unsafe count == 0 && PQgetisnull(result, index, column.position) != 0
         return unsafe Cell(start: UnsafeRawPointer(value), count: Int(count), column: column, isNull: isNull)
+    }
+
+    @inline(never)
+    private func missing(_ name: StaticString) -> PostgresError {
+        PostgresError(.decoding, "the result has no column \"\(name)\"")
     }
 
     @usableFromInline

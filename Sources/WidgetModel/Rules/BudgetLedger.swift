@@ -158,9 +158,13 @@ extension BudgetLedger {
     /// first, high bit set if more follow).
     package var stored: [UInt8]? {
         guard let lastPaced else { return nil }
-        var bytes: [UInt8] = [Self.form]
+        var bytes: [UInt8] = []
         bytes.reserveCapacity(10 + 2 * spendings.count)
-        bytes.append(UInt64(bitPattern: lastPaced.microseconds), bytes: 8)
+        let time = UInt64(bitPattern: lastPaced.microseconds)
+        bytes.append(addingCapacity: 9) { head in
+            head.append(Self.form)
+            for shift in stride(from: 56, through: 0, by: -8) { head.append(UInt8(truncatingIfNeeded: time >> shift)) }
+        }
         guard !spendings.isEmpty else { return bytes }
         let latest = currentSlot(at: lastPaced)
         // Burst tokens are spent only until the next paced one is available, after a day at most.

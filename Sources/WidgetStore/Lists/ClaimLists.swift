@@ -159,10 +159,11 @@ extension PostgresStatement where Self == Statements {
             var place = lists.count - 1
             if lists.last?.list.id != id { place = lists.lastIndex { $0.list.id == id } ?? lists.count }
             if place == lists.count {
-                let list = try LeasedList(
+                var list = try LeasedList(
                     id: id, kindID: row.value("list_kind"), lane: row.value("lane"), dueAt: row.value("due_at"),
                     generation: row.optional("list_generation"), lease: row.value("lease"),
                     suspects: row.optionalArray("suspects") ?? [], timelines: [])
+                list.timelines.reserveCapacity(16)
                 lists.append((list, try row.value("ready_since")))
             }
             // NULL in the only row of a list whose timelines are all superseded.
