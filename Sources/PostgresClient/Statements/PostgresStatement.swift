@@ -84,10 +84,13 @@ package struct PostgresQuery<Row: Sendable>: PostgresStatement {
         read = { row in
             var rows: [Row] = []
             try append(row, &rows)
-            return rows[0]
+            guard let first = rows.first else { throw Self.addsNothing }
+            return first
         }
         readAll = { result throws(PostgresError) in try result.gatheredRows(by: append) }
     }
+
+    @usableFromInline static var addsNothing: PostgresError { PostgresError(.decoding, "the row adds nothing") }
 
     @usableFromInline package var name: String { String(function.utf8.prefix { $0 != UInt8(ascii: "(") }) ?? function }
 

@@ -20,8 +20,8 @@ final class WorkerContext: Sendable {
     let precedence = IngestPrecedence()
     let signals: WorkSignals
     let metrics: MetricRegistry
-    /// The timers of ``WidgetModel/MetricRegistry/reloadLatency`` by reason, whose numbers begin at 0.
-    private let latencies: [Metrics.Timer]
+    /// The timers of `metrics.reloadLatency`, since finding one by its label costs more than a record.
+    private let latencies: [ReloadReason: Metrics.Timer]
     let kinds: KindRecorder
     let condition: WorkerCondition
     let clock: WorkerClock
@@ -65,11 +65,12 @@ final class WorkerContext: Sendable {
         let reasons = ProviderFailure.Reason.allCases.map(\.rawValue)
         metrics.providerRequests.begin(["answered"] + reasons)
         metrics.providerErrors.begin(reasons)
-        latencies = ReloadReason.allCases.map { metrics.reloadLatency($0.name) }
+        latencies = Dictionary(uniqueKeysWithValues: ReloadReason.allCases.map { ($0, metrics.reloadLatency($0.name)) })
         metrics.deferrals.begin([ReloadRule.budget, .spacing, .dormant].map(\.name))
     }
 
-    func latency(of reason: ReloadReason) -> Metrics.Timer { latencies[Int(reason.rawValue)] }
+    /// The timer of reloads for a reason.
+    func latency(of reason: ReloadReason) -> Metrics.Timer { latencies[reason] ?? metrics.reloadLatency(reason.name) }
 
     /// Repeats `body`, with back-off after transient database errors.
     ///
