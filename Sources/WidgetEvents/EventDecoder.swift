@@ -365,7 +365,7 @@ package struct EventAttributes: Sendable {
     /// Whether a header asks for the outcome of the event.
     package var asksForOutcome: Bool { outcome != nil }
 
-    /// Whether any header sets an option of ``EventHandling``.
+    /// Whether a header asks for the outcome, names a user, or sets the order.
     package var haveOptions: Bool { outcome != nil || user != nil || order != nil }
 
     var traceparent: Range<Int>? { cloudTraceparent ?? plainTraceparent }

@@ -276,7 +276,7 @@ package struct LibpqResult: ~Copyable {
         return rows
     }
 
-    /// Rows as a function makes them, which adds each row of the result to those before it.
+    /// Calls `append` for each row of the result, which adds a new element or changes the last one.
     @inlinable
     func gatheredRows<Row>(
         by append: (borrowing PostgresRow, inout [Row]) throws -> Void

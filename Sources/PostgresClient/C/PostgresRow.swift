@@ -69,7 +69,7 @@ package struct PostgresRow: ~Copyable {
         return text
     }
 
-    /// What a function reads from the bytes of a bytea column, nil when it is NULL.
+    /// Passes the bytes of a bytea column to `read` and returns its result; nil when the column is NULL.
     @inlinable
     package func optional<Value>(
         _ name: StaticString, read: (Span<UInt8>) -> Value

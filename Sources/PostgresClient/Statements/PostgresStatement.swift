@@ -74,7 +74,7 @@ package struct PostgresQuery<Row: Sendable>: PostgresStatement {
         readAll = { result throws(PostgresError) in try result.rows(read) }
     }
 
-    /// - Parameter append: adds a row to those before it, or to the last one of them.
+    /// - Parameter append: called for each row of the result; adds a new element, or changes the last one.
     @inlinable
     package init(
         _ sql: String, binding parameters: PostgresParameters, function: String = #function,

@@ -25,7 +25,7 @@ final class WorkerContext: Sendable {
     let kinds: KindRecorder
     let condition: WorkerCondition
     let clock: WorkerClock
-    /// Begin of the messages of each batch.
+    /// Encoder of messages, of which each batch takes a copy: what all messages share is encoded once.
     let messages: TimelineMessages
     /// Called for every timeline with changed content, with the event that caused the reload.
     let onStored: (@Sendable (TimelineID, EventPosition?) -> Void)?

@@ -53,13 +53,13 @@ extension ProviderEndpoint {
 /// timeline has in common with the one before it is copied instead of being encoded again.
 package struct TimelineRequestBody {
     private var bytes: [UInt8] = []
-    /// Kind of the latest timeline, and the members from it up to the configuration.
-    private var kind: (name: String, members: [UInt8])?
-    /// Family and environment of the latest timeline, and their members.
+    /// Kind of the latest timeline, and the bytes between its id and its configuration.
+    private var kind: (name: String, bytes: [UInt8])?
+    /// Family and environment of the latest timeline, and the bytes of both members.
     private var family: WidgetFamily?
     private var locale: String?
     private var timeZone: String?
-    private var surroundings: [UInt8] = []
+    private var environmentBytes: [UInt8] = []
 
     private static let id = Array("{\"id\":\"".utf8)
     private static let user = Array(",\"user\":".utf8)
@@ -75,9 +75,9 @@ package struct TimelineRequestBody {
         update(identity)
         bytes.append(contentsOf: Self.id)
         bytes.append(addingCapacity: TimelineID.textLength) { id.write(to: &$0) }
-        if let kind { bytes.append(contentsOf: kind.members) }
+        if let kind { bytes.append(contentsOf: kind.bytes) }
         bytes.append(contentsOf: identity.configuration.canonical.utf8)
-        bytes.append(contentsOf: surroundings)
+        bytes.append(contentsOf: environmentBytes)
         if let user = identity.user {
             bytes.append(contentsOf: Self.user)
             bytes.append(json: user)
@@ -104,22 +104,22 @@ package struct TimelineRequestBody {
                 || !Text.equal(timeZone, identity.timeZone)
         else { return }
         (family, locale, timeZone) = (identity.family, identity.locale, identity.timeZone)
-        surroundings.removeAll(keepingCapacity: true)
+        environmentBytes.removeAll(keepingCapacity: true)
         if let family {
-            surroundings.append(contentsOf: ",\"family\":".utf8)
-            surroundings.append(json: family.name)
+            environmentBytes.append(contentsOf: ",\"family\":".utf8)
+            environmentBytes.append(json: family.name)
         }
         guard locale != nil || timeZone != nil else { return }
-        surroundings.append(contentsOf: ",\"environment\":{".utf8)
+        environmentBytes.append(contentsOf: ",\"environment\":{".utf8)
         if let locale {
-            surroundings.append(contentsOf: "\"locale\":".utf8)
-            surroundings.append(json: locale)
+            environmentBytes.append(contentsOf: "\"locale\":".utf8)
+            environmentBytes.append(json: locale)
         }
         if let timeZone {
-            surroundings.append(contentsOf: (locale == nil ? "\"timeZone\":" : ",\"timeZone\":").utf8)
-            surroundings.append(json: timeZone)
+            environmentBytes.append(contentsOf: (locale == nil ? "\"timeZone\":" : ",\"timeZone\":").utf8)
+            environmentBytes.append(json: timeZone)
         }
-        surroundings.append(UInt8(ascii: "}"))
+        environmentBytes.append(UInt8(ascii: "}"))
     }
 }
 
