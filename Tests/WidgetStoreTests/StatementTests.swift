@@ -83,7 +83,7 @@ struct StatementTests {
         Statements.replaceSecret(app: "a", secret: []), Statements.forgetSecret(app: "a"),
         Statements.checkTokenOrigin(), Statements.claimLists([], lease: .zero),
         Statements.readyLists([], limit: 1), Statements.notifyDue(),
-        Statements.endLists([], worker: 0), Statements.commitAsynchronously(),
+        Statements.endLists([], worker: 0),
         Statements.giveBackLists([]), Statements.appendSuspects([]), Statements.readWorkLists(app: nil),
         Statements.countSweeps(app: nil), Statements.registerWorker(0),
         Statements.leaveWorkers(0), Statements.otherWorkers(than: nil),

@@ -105,7 +105,6 @@ final class WorkListCloser: Sendable {
         guard let deadline = lists.lazy.map(\.leaseEnds).max() else { return [] }
         let rows = try await context.halving(lists, until: deadline) { lists in
             var pipeline = PostgresPipeline()
-            _ = pipeline.append(.commitAsynchronously())
             let ended = pipeline.append(
                 .endLists(lists.map { (hold: $0.list.hold, isCompared: isCompared) }, worker: context.worker))
             return try await context.pool.run(pipeline, commits: true).rows(ended)

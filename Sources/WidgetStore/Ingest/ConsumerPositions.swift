@@ -120,7 +120,8 @@ private let advancePositionsSQL = """
     )
     SELECT require_batch(
         (SELECT count(*) FROM moved), cardinality(\(movedTopics)), \(movedTopics),
-        $\(advancePositionsInput.count + 1)::int4[], $\(advancePositionsInput.count + 2)::int4[])
+        $\(advancePositionsInput.count + 1)::int4[], $\(advancePositionsInput.count + 2)::int4[]),
+        \(commitsAsynchronously)
     """
 
 extension PostgresError {
@@ -151,6 +152,10 @@ extension PostgresStatement where Self == Statements {
     ///
     /// A batch that applies events fails with `FR003` while one of its topics is halted, and with `FR002` if the
     /// process's list of its diverted apps is out of date. These diversions are held until the transaction ends.
+    ///
+    /// The transaction's COMMIT returns before its WAL is on disk: after a crash the positions are the earlier ones, and
+    /// Kafka still has the events. What depends on the transaction, such as a store, commits behind it, and its WAL is
+    /// written behind the transaction's.
     ///
     /// - Parameter apps: the apps of the applied events; nil if positions move without any.
     package static func advancePositions(_ advances: [PositionAdvance], applying apps: AppliedApps? = nil)

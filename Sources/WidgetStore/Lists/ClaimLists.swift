@@ -221,7 +221,7 @@ private let endListsSQL = """
         RETURNING w.id, w.lease
     )
     SELECT i.id, i.lease, CASE WHEN e.id IS NOT NULL THEN 'ended' WHEN i.sure THEN 'lost' ELSE 'uncompared' END AS outcome
-    FROM checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
+    FROM (SELECT \(commitsAsynchronously)) c, checked i LEFT JOIN ended e ON e.id = i.id AND e.lease = i.lease
     """
 
 /// A list to give back. `counts`: whether the lease counts, since rows may be stored and not published.
@@ -255,18 +255,15 @@ extension PostgresStatement where Self == Statements {
     /// Ends lists, each by id and lease token. A list without a comparison ends only if no other worker was registered
     /// since its lease. A list that was leased before the database's last failover is lost, since what its holder has
     /// stored may be: a claim is also dropped in memory then, but not a list that waits for its end.
+    ///
+    /// The transaction's COMMIT returns before its WAL is on disk: a list that comes back after a crash costs only a
+    /// comparison.
     package static func endLists(_ ends: [ListEnd], worker: UInt128) -> PostgresQuery<
         (hold: ListHold, outcome: ListEndOutcome)
     > {
         PostgresQuery(endListsSQL, binding: endListsInput.parameters(ends, worker)) { row in
             try (hold: ListHold(id: row.value("id"), lease: row.value("lease")), outcome: row.value("outcome"))
         }
-    }
-
-    /// Makes this transaction's COMMIT return before its WAL is on disk, for ends of lists, whose loss costs only a
-    /// comparison.
-    package static func commitAsynchronously() -> PostgresQuery<Void> {
-        PostgresQuery("SELECT set_config('synchronous_commit', 'off', true)")
     }
 
     /// Gives leased lists back, ready after a delay, and returns those that were still held.

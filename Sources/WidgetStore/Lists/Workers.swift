@@ -27,8 +27,14 @@ private let otherWorkersSQL = """
 /// Bits of a token that count within one history of the database.
 private let tokenBits: Int64 = 32
 
-/// Distance of the jump: more tokens than lost history can have issued.
+/// Distance of the jump after a failover or a restore: more tokens than lost history can have issued.
 private let jump: Int64 = 1 << tokenBits
+
+/// Distance of the jump after a crash: more tokens than transactions can have taken whose WAL was not yet on disk.
+private let jumpAfterCrash: Int64 = 1 << 20
+
+/// SQL expression: makes the transaction's COMMIT return before its WAL is on disk.
+let commitsAsynchronously = "set_config('synchronous_commit', 'off', true)"
 
 /// SQL condition: a revision was issued before the database's last failover or restore. Something else may have been
 /// published since, by history that was lost. All revisions count as such once in 2^32 tokens.
@@ -64,9 +70,13 @@ private let checkTokenOriginSQL = """
         FROM present p
         WHERE (o.system_identifier, o.wal_timeline) IS DISTINCT FROM (p.system_identifier, p.wal_timeline)
         RETURNING setval('token', nextval('token') + \(jump)) AS token
+    ), recovered AS (
+        INSERT INTO server_run DEFAULT VALUES ON CONFLICT DO NOTHING
+        RETURNING setval('token', nextval('token') + \(jumpAfterCrash)) AS token
     )
     SELECT p.system_identifier, p.wal_timeline, EXISTS (SELECT FROM changed) AS jumped,
-           coalesce((SELECT c.token FROM changed c), (SELECT t.last_value FROM token t)) AS latest
+           greatest((SELECT c.token FROM changed c), (SELECT r.token FROM recovered r),
+               (SELECT t.last_value FROM token t)) AS latest
     FROM present p
     """
 
@@ -114,9 +124,10 @@ extension PostgresStatement where Self == Statements {
 
     /// Compares the server's identity and WAL timeline with those under which tokens were last issued. If they differ,
     /// after a failover or a restore, the sequence of tokens jumps by 2^32, so that revisions published by lost history
-    /// are never used again. For each new connection of a process that takes tokens, before the first one. The row lock
-    /// lets one connection jump; the others find the new origin. `setval` runs after it, so that no connection
-    /// continues with an earlier token.
+    /// are never used again. After a crash it jumps by 2^20: the last marks and the ends of lists, and with them the
+    /// latest tokens, may be lost, but nothing that was published. For each new connection of a process that takes
+    /// tokens, before the first one. The row lock lets one connection jump; the others find the new origin. `setval` runs
+    /// after it, so that no connection continues with an earlier token.
     package static func checkTokenOrigin() -> PostgresQuery<TokenOrigin> {
         PostgresQuery(checkTokenOriginSQL) { row in
             try TokenOrigin(

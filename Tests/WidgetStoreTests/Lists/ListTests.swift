@@ -204,6 +204,44 @@ struct ListTests {
         }
     }
 
+    @Test("After a crash, the token sequence jumps within its history, since the last tokens may be lost")
+    func crash() async throws {
+        try await withStore { store in
+            let sql = "SELECT relpersistence::text AS kept FROM pg_class WHERE oid = 'server_run'::regclass"
+            let kept = try await store.pool.query(PostgresQuery<String>(sql) { row in try row.value("kept") })
+            #expect(kept == ["u"], "a crash empties only an unlogged table")
+            let before = try #require(try await store.pool.query(.nextToken()).first)
+            try await store.sql("TRUNCATE server_run")
+            let found = try #require(try await store.pool.query(.checkTokenOrigin()).first)
+            #expect(!found.hasJumped, "what was stored before is of the same history")
+            #expect(found.latestToken > before + (1 << 20))
+            #expect(try await store.pool.query(.checkTokenOrigin()).map(\.latestToken) == [found.latestToken])
+        }
+    }
+
+    @Test("Positions and ended lists do not wait for the disk, only in their own transaction")
+    func asynchronousCommit() async throws {
+        try await withStore { store in
+            let setting = PostgresQuery<String>("SELECT current_setting('synchronous_commit') AS setting") { row in
+                try row.value("setting")
+            }
+            _ = try await store.place([.test("w1")])
+            let list = try #require(try await store.claim(.interactive).first)
+            try await store.pool.withConnection { connection in
+                try await connection.simple("SET synchronous_commit = on")
+                try await connection.simple("BEGIN")
+                _ = try await connection.query(.advancePositions([]))
+                #expect(try await connection.query(setting) == ["off"])
+                try await connection.simple("COMMIT; BEGIN")
+                #expect(try await connection.query(setting) == ["on"])
+                let ended = try await connection.query(.endLists([(hold: list.hold, isCompared: true)], worker: 1))
+                #expect(ended.map(\.outcome) == [.ended])
+                #expect(try await connection.query(setting) == ["off"])
+                try await connection.simple("COMMIT; RESET synchronous_commit")
+            }
+        }
+    }
+
     @Test("After a failover, the first statement of each new connection takes no token of lost history")
     func firstToken() async throws {
         try await withStore { store in
