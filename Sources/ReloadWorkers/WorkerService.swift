@@ -55,8 +55,9 @@ package struct WorkerService: Service {
         pipeline = Pipeline(context: context, directory: directory)
         (self.directory, self.heartbeat, self.handOver) = (directory, heartbeat, handOver)
         self.history = history ?? DatabaseHistory(of: pool)
-        self.history.observe { [leases = context.leases] token in
+        self.history.observe { [leases = context.leases, closer = pipeline.closer] token in
             let lists = leases.lose(through: token)
+            closer.doubtFirstMessages()
             logger.notice(
                 "the database is of another history; its tokens have jumped, and claims are dropped",
                 metadata: ["lists": "\(lists)"])

@@ -219,4 +219,12 @@ struct ValueTests {
         #expect(KindScope(names: []) == nil)
         #expect(KindScope(names: ["b", "a", "b"]) == .kinds(["a", "b"]))
     }
+
+    @Test("Random ids are 32 lowercase hexadecimal digits, of which none is fixed")
+    func randomIDs() {
+        let ids = (0..<200).map { _ in String.randomID() }
+        #expect(ids.allSatisfy { $0.utf8.count == 32 && $0.allSatisfy { "0123456789abcdef".contains($0) } })
+        let digits = ids.map { Array($0) }
+        #expect((0..<32).allSatisfy { place in Set(digits.map { $0[place] }).count > 8 })
+    }
 }

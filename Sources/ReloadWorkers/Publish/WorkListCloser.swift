@@ -22,7 +22,25 @@ final class WorkListCloser: Sendable {
 
     private let context: WorkerContext
     private let directory: DirectoryCache
-    private let state = Mutex((waiting: [HeldList](), isFinished: false))
+    private struct State {
+        var waiting: [HeldList] = []
+        var isFinished = false
+        /// The latest messages with the first content of a timeline.
+        var firstMessages: [TimelineRevision] = []
+        /// Those of them whose rows the database may have lost.
+        var doubted: [TimelineRevision] = []
+
+        mutating func note(_ messages: some Sequence<TimelineRevision>) {
+            firstMessages += messages
+            if firstMessages.count > 2 * WorkListCloser.firstMessages {
+                firstMessages.removeFirst(firstMessages.count - WorkListCloser.firstMessages)
+            }
+        }
+    }
+
+    /// Least number of messages with first contents that are remembered.
+    private static let firstMessages = 5_000
+    private let state = Mutex(State())
     private let wakeUp = Signal()
 
     init(context: WorkerContext, directory: DirectoryCache) {
@@ -46,10 +64,38 @@ final class WorkListCloser: Sendable {
         wakeUp.signal()
     }
 
+    /// Makes ``run()`` look after the timelines that were published for the first time lately, after a failover or a
+    /// restore. If events placed and removed a timeline, and are applied again together, the present history never has
+    /// its row, and nothing else would find what was published.
+    func doubtFirstMessages() {
+        state.withLock { state in
+            state.doubted += state.firstMessages
+            state.firstMessages = []
+        }
+        wakeUp.signal()
+    }
+
+    /// Publishes tombstones for doubted timelines without a row, and has the others compared.
+    func settleDoubts() async {
+        while true {
+            let some = state.withLock { Array($0.doubted.prefix(Self.limit)) }
+            guard !some.isEmpty else { return }
+            do {
+                try await context.persistently(until: .seconds(Int64.max)) { try await distrust(some) }
+                state.withLock { $0.doubted.removeFirst(some.count) }
+            } catch {
+                context.logger.error("cannot compare published timelines", metadata: ["error": "\(error)"])
+                // Again after the usual time.
+                return wakeUp.signal()
+            }
+        }
+    }
+
     /// Ends lists, many in one transaction, until ``finish()`` or the task is cancelled.
     func run() async {
         while true {
             let mark = wakeUp.version
+            await settleDoubts()
             while await endSome() {}
             if state.withLock({ $0.isFinished && $0.waiting.isEmpty }) { return }
             do {
@@ -79,6 +125,7 @@ final class WorkListCloser: Sendable {
             let returned = lists.filter { $0.returnDelay != nil }
             try await giveBack(returned)
             let finished = lists.filter { $0.returnDelay == nil }
+            state.withLock { $0.note(finished.lazy.flatMap(\.firstPublished)) }
             let suspicious = finished.filter(\.list.wasLeasedBefore)
             let mustCompare = try await delete(finished.filter { !$0.list.wasLeasedBefore }, isCompared: false)
             var compared: [HeldList] = []

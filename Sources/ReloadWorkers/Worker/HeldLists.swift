@@ -14,6 +14,8 @@ struct HeldList: Sendable {
     fileprivate(set) var open = 0
     /// This process's last messages for its timelines.
     fileprivate(set) var published: [TimelineRevision] = []
+    /// Those of them with a timeline's first content.
+    fileprivate(set) var firstPublished: [TimelineRevision] = []
     /// Whether rows may have been stored, so that the next holder of a returned list must compare.
     var mayBeStored = false
     /// Delay of a list that goes back; nil for a list that ends.
@@ -36,6 +38,7 @@ struct HeldList: Sendable {
                 if published.isEmpty { published.reserveCapacity(open) }
                 let timeline = jobs[index].timeline
                 published.append((row: timeline.row, id: timeline.id, revision: revision))
+                if timeline.contentRevision == 0 { firstPublished += published.suffix(1) }
             }
             if let delay = jobs[index].returnDelay { returnDelay = max(returnDelay ?? .zero, delay) }
         }

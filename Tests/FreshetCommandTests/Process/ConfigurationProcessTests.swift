@@ -21,6 +21,7 @@ struct ConfigurationProcessTests {
           - name: Every
             families: [systemSmall, systemMedium]
             minimumSpacing: 0s
+            timeout: 60s
             snapshots: false
             placeholder: {}
             intent:

@@ -28,6 +28,16 @@ struct HeldListsTests {
         self.lists.enter(lists.map { (claim: Sample.claim($0), timelines: $0.timelines) })
     }
 
+    @Test(
+        "Extracted jobs leave the others in order",
+        arguments: [([1, 2, 3], [1, 2, 3]), ([1, 2, 3], []), ([1, 2, 3], [2]), ([], [])])
+    func extract(rows: [Int64], matching: [Int64]) {
+        var jobs = rows.map { Sample.job($0) }
+        let extracted = jobs.extract { matching.contains($0.timeline.row) }
+        #expect(extracted.map(\.timeline.row) == matching)
+        #expect(jobs.map(\.timeline.row) == rows.filter { !matching.contains($0) })
+    }
+
     @Test("Timelines that are not in flight are ready at once, and held until they end")
     func entering() {
         let entered = enter(Sample.list(1, rows: [10, 11]), Sample.list(2, rows: [12]))
