@@ -5,6 +5,7 @@ import TestSupport
 
 /// A clock that only the test advances. Its sleeps last until the task is cancelled.
 final class HandClock: Clock {
+    typealias Duration = Swift.Duration
     typealias Instant = ContinuousClock.Instant
 
     private let time = Mutex(ContinuousClock.now)
