@@ -75,7 +75,8 @@ final class WorkListCloser: Sendable {
         wakeUp.signal()
     }
 
-    /// Publishes tombstones for doubted timelines without a row, and has the others compared.
+    /// Publishes tombstones for doubted timelines without a row, and has the stored contents of the others published
+    /// again.
     func settleDoubts() async {
         while true {
             let some = state.withLock { Array($0.doubted.prefix(Self.limit)) }

@@ -2,6 +2,7 @@
 
 import TestSupport
 import Testing
+import WidgetModel
 
 @testable import ReloadWorkers
 
