@@ -11,17 +11,6 @@ import WidgetStore
 /// Ends lists without further timelines under way: compares published with stored content, then deletes many lists in
 /// one transaction; or gives lists back.
 final class WorkListCloser: Sendable {
-    private static let limit = 1_000
-    /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two
-    /// hundred.
-    private static let comparedTimelines = 1_000
-    /// Least time between two ends, so that a transaction ends the lists of several stores.
-    private static let spacing = Duration.milliseconds(50)
-    /// Comparisons after which a list goes back, since others keep storing its timelines.
-    private static let comparisons = 5
-
-    private let context: WorkerContext
-    private let directory: DirectoryCache
     private struct State {
         var waiting: [HeldList] = []
         var isFinished = false
@@ -38,8 +27,19 @@ final class WorkListCloser: Sendable {
         }
     }
 
+    private static let limit = 1_000
+    /// Most timelines of one comparison, which reads their contents: a list that was leased before brings up to two
+    /// hundred.
+    private static let comparedTimelines = 1_000
+    /// Least time between two ends, so that a transaction ends the lists of several stores.
+    private static let spacing = Duration.milliseconds(50)
+    /// Comparisons after which a list goes back, since others keep storing its timelines.
+    private static let comparisons = 5
     /// Least number of messages with first contents that are remembered.
     private static let firstMessages = 5_000
+
+    private let context: WorkerContext
+    private let directory: DirectoryCache
     private let state = Mutex(State())
     private let wakeUp = Signal()
 
