@@ -134,6 +134,27 @@ struct WorkerServiceTests {
         }
     }
 
+    @Test("After a failover, a new timeline without a row gets a tombstone, and the others their content again")
+    func lostRow() async throws {
+        try await withService(pollInterval: .milliseconds(50)) { worker, signals, _ in
+            let ids = try await worker.store.place([.test("w1"), .test("w2", configuration: #"{"n":2}"#)])
+            signals.signalAll()
+            try await worker.publisher.published.reaches(2)
+            // Otherwise, the claim is dropped, which also finds the row's message.
+            try await eventually("the lists end") { try await worker.store.lists() == 0 }
+            try await worker.store.sql(
+                """
+                DELETE FROM widget WHERE timeline_id = (SELECT id FROM timeline WHERE identity = '\(ids[0])');
+                DELETE FROM timeline WHERE identity = '\(ids[0])'
+                """)
+            try await worker.store.failOver()
+            try await eventually("both are published") { worker.publisher.messages.count == 4 }
+            let (lost, kept) = (worker.publisher.messages(of: ids[0]), worker.publisher.messages(of: ids[1]))
+            #expect(lost.count == 2 && lost.last?.value == nil)
+            #expect(kept.count == 2 && kept.last?.value != nil && kept.last?.revision == kept.first?.revision)
+        }
+    }
+
     @Test("Work left after the grace time is given back", arguments: [ReloadLane.interactive, .bulk])
     func workLeft(lane: ReloadLane) async throws {
         try await withWorker { worker in

@@ -276,7 +276,7 @@ package struct LibpqResult: ~Copyable {
         return rows
     }
 
-    /// Calls `append` for each row of the result, which adds a new element or changes the last one.
+    /// Calls `append` for each row of the result. It adds a new element or changes the last one.
     @inlinable
     func gatheredRows<Row>(
         by append: (borrowing PostgresRow, inout [Row]) throws -> Void

@@ -35,7 +35,7 @@ final class WorkListCloser: Sendable {
     private static let spacing = Duration.milliseconds(50)
     /// Comparisons after which a list goes back, since others keep storing its timelines.
     private static let comparisons = 5
-    /// Least number of messages with first contents that are remembered.
+    /// Number of messages with first contents that are always remembered; up to twice as many are.
     private static let firstMessages = 5_000
 
     private let context: WorkerContext
@@ -64,9 +64,9 @@ final class WorkListCloser: Sendable {
         wakeUp.signal()
     }
 
-    /// Makes ``run()`` look after the timelines that were published for the first time lately, after a failover or a
-    /// restore. If events placed and removed a timeline, and are applied again together, the present history never has
-    /// its row, and nothing else would find what was published.
+    /// After a failover or a restore, makes ``run()`` check the timelines whose first content was published lately. When
+    /// events that place and remove a widget are applied again in one batch, the timeline never gets a row, so nothing
+    /// else finds the message that was published for it.
     func doubtFirstMessages() {
         state.withLock { state in
             state.doubted += state.firstMessages
@@ -77,7 +77,7 @@ final class WorkListCloser: Sendable {
 
     /// Publishes tombstones for doubted timelines without a row, and has the stored contents of the others published
     /// again.
-    func settleDoubts() async {
+    private func settleDoubts() async {
         while true {
             let some = state.withLock { Array($0.doubted.prefix(Self.limit)) }
             guard !some.isEmpty else { return }
@@ -86,7 +86,7 @@ final class WorkListCloser: Sendable {
                 state.withLock { $0.doubted.removeFirst(some.count) }
             } catch {
                 context.logger.error("cannot compare published timelines", metadata: ["error": "\(error)"])
-                // Again after the usual time.
+                // `run()` tries again.
                 return wakeUp.signal()
             }
         }

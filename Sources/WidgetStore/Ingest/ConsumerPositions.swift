@@ -154,8 +154,7 @@ extension PostgresStatement where Self == Statements {
     /// process's list of its diverted apps is out of date. These diversions are held until the transaction ends.
     ///
     /// The transaction's COMMIT returns before its WAL is on disk: after a crash the positions are the earlier ones, and
-    /// Kafka still has the events. What depends on the transaction, such as a store, commits behind it, and its WAL is
-    /// written behind the transaction's.
+    /// Kafka still has the events. A store that depends on the transaction comes later in the WAL, and waits for the disk.
     ///
     /// - Parameter apps: the apps of the applied events; nil if positions move without any.
     package static func advancePositions(_ advances: [PositionAdvance], applying apps: AppliedApps? = nil)

@@ -8,10 +8,10 @@ import WidgetModel
 
 @Suite("Claim loop", .serialized, .tags(.database), .timeLimit(.patience))
 struct ClaimLoopTests {
-    @Test("A look that leaves lists behind for want of room is followed by a rest, however often room comes free")
+    @Test("A look that leaves lists behind for want of room is followed by a rest")
     func rest() async throws {
         try await withWorker { first in
-            // Two appointments, one each.
+            // Two lists, of one timeline each.
             try await first.store.place([.test("w1")])
             try await first.store.place([.test("w2", configuration: #"{"n":2}"#)])
             let (sleeps, recorder) = AsyncStream.makeStream(of: Duration.self)

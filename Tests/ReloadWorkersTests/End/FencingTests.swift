@@ -121,24 +121,6 @@ struct FencingTests {
         }
     }
 
-    @Test("After a failover, a new timeline that has lost its row gets a tombstone, and others their content again")
-    func publishedInLostHistory() async throws {
-        try await withWorker { worker in
-            let ids = try await worker.store.place([.test("w1"), .test("w2", configuration: #"{"n":2}"#)])
-            try await worker.drain()
-            #expect(try await worker.store.lists() == 0)
-            try await worker.store.removeWidgets(showing: ids[0])
-            try await worker.store.sql(
-                "DELETE FROM timeline WHERE NOT EXISTS (SELECT FROM widget w WHERE w.timeline_id = timeline.id)")
-            worker.pipeline.closer.doubtFirstMessages()
-            await worker.pipeline.closer.settleDoubts()
-            try await worker.drain()
-            let (lost, kept) = (worker.publisher.messages(of: ids[0]), worker.publisher.messages(of: ids[1]))
-            #expect(lost.count == 2 && lost.last?.value == nil)
-            #expect(kept.count == 2 && kept.last?.value != nil && kept.last?.revision == kept.first?.revision)
-        }
-    }
-
     @Test("A timeline collected and placed again during the publishing has its new content published last")
     func placedAgainMeanwhile() async throws {
         try await withWorker { slow in
