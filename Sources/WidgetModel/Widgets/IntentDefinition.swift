@@ -41,11 +41,24 @@ package struct IntentDefinition: Hashable, Sendable {
         parameters.first { Text.equal($0.name, name) }
     }
 
-    /// The translation of a display text for a locale, else for its language, else the text itself.
+    /// The translation of a display text for a locale by the lookup of RFC 4647: that of its tag, else that of the tag
+    /// without its last subtags, one at a time; else the text itself. Case does not matter, and `_` counts as `-`.
     package func text(_ text: String, in locale: String) -> String {
-        let language = locale.prefix { $0 != "-" && $0 != "_" }
-        return localizations[locale]?[text] ?? localizations[String(language)]?[text] ?? text
+        var subtags = Self.normalized(locale).split(separator: "-")
+        while !subtags.isEmpty {
+            let tag = subtags.joined(separator: "-")
+            let tables = localizations.filter { $0.key.utf8.count == tag.utf8.count && Self.normalized($0.key) == tag }
+            for table in tables.sorted(by: { Text.precedes($0.key, $1.key) }) {
+                if let translation = table.value[text] { return translation }
+            }
+            subtags.removeLast()
+            // A single letter begins an extension, and means nothing without it.
+            if subtags.last?.utf8.count == 1 { subtags.removeLast() }
+        }
+        return text
     }
+
+    private static func normalized(_ locale: String) -> String { locale.lowercased().replacing("_", with: "-") }
 }
 
 /// A row of a configuration form.
