@@ -164,6 +164,22 @@ package struct EventDecoder: Sendable {
         return buffers.event(try buffers.content(of: type, 0..<bytes.count))
     }
 
+    /// All errors of the data of an event in structured mode that ``decode(structured:in:topics:)`` refuses, or the only
+    /// error of the event.
+    package func problems(
+        structured bytes: [UInt8], in range: Range<Int>, topics: [EventTopic] = EventTopic.allCases
+    ) -> [EventError] {
+        var last: [EventError] = []
+        for topic in topics {
+            var buffers = DecodingBuffers(bytes)
+            var structured = StructuredReader(
+                value: range, topic: topic, ignoresTime: ignoresTimes, keepsAttributes: true)
+            last = structured.problems(from: &buffers)
+            if last.first?.code != .wrongTopic { break }
+        }
+        return last
+    }
+
     /// All errors of data that ``decode(data:of:)`` refuses.
     package func problems(data bytes: [UInt8], of type: EventType) -> [EventError] {
         var reader = JSONReader(bytes)

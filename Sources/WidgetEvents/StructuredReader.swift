@@ -52,6 +52,18 @@ struct StructuredReader {
         }
     }
 
+    /// All errors of the data, or else the first error of the event; none if there is none.
+    mutating func problems(from buffers: inout DecodingBuffers) -> [EventError] {
+        problems = []
+        do throws(EventError) {
+            _ = try read(from: &buffers)
+            return []
+        } catch {
+            let found = (problems ?? []).map { EventError($0) }
+            return found.contains(error) ? found : [error]
+        }
+    }
+
     private mutating func readEvent(_ buffers: inout DecodingBuffers) throws -> DecodedMessage {
         buffers.reader.restart(in: value)
         try buffers.reader.beginObject()

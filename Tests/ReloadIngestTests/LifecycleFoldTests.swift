@@ -70,6 +70,19 @@ struct LifecycleFoldTests {
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
     }
 
+    @Test("DESIGN.md, D: a value that the widget has already and that does not fit any more does not block a change")
+    func misfit() throws {
+        let stored = StoredWidget.sample(
+            "w1", kindID: SampleKind.configured, configuration: #"{"count":6}"#, changedAt: at(1))
+        func change(_ text: String) throws -> (writes: LifecycleWrites, rejected: [RejectedEvent]) {
+            let configuration = try WidgetConfiguration(json: Array(text.utf8))
+            return try fold([stored], [(.widget(.configured(widget: "w1", configuration)), at(2))])
+        }
+        let (writes, rejected) = try change(#"{"count": 6, "category": "food"}"#)
+        #expect(rejected.isEmpty && writes.updates.first?.write.misfits == 1)
+        #expect(try change(#"{"count": 7, "category": "food"}"#).rejected.map(\.pointer) == ["/configuration/count"])
+    }
+
     @Test("DESIGN.md, D: display strings, hidden values and omitted defaults are kept, but create no other timeline")
     func ownConfiguration() throws {
         var writes: [LifecycleWrites] = []

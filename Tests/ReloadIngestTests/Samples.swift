@@ -139,7 +139,7 @@ extension WidgetPlacement {
 extension StoredWidget {
     static func sample(
         _ id: String, device: String = "d1", kindID: Int32 = SampleKind.purchases, isRemoved: Bool = false,
-        changedAt: Timestamp
+        configuration: String = "{}", changedAt: Timestamp
     ) -> StoredWidget {
         let identity = TimelineIdentity(
             app: SampleKind.appName, kind: "Purchases", sharing: .perUser, variesBy: .all, family: .systemSmall,
@@ -148,7 +148,7 @@ extension StoredWidget {
         return StoredWidget(
             appID: SampleKind.app, id: id, kindID: kindID, family: .systemSmall,
             timeline: isRemoved ? nil : (1, identity.id), user: "u1", device: device,
-            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"), configuration: "{}",
-            misfits: 0, changedAt: changedAt)
+            environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"),
+            configuration: configuration, misfits: 0, changedAt: changedAt)
     }
 }

@@ -254,6 +254,79 @@ struct ConfigurationRoutesTests {
         }
     }
 
+    @Test(
+        "All errors of a placement or an event are reported like those of a configuration, with pointers into the body",
+        arguments: [
+            (
+                ["configuration": ["category": "grocery", "limit": 10, "crad": 1]],
+                ["/configuration/category", "/configuration/limit", "/configuration/crad"]
+            ), (["family": "huge", "environment": 7, "device": nil], ["/family", "/environment", "/device"]),
+        ] as [(JSONValue, [String])])
+    func errors(_ members: JSONValue, _ expected: [String]) async throws {
+        var data = try #require(EventRoutesTests.placement("w7").objectValue)
+        for member in try #require(members.objectValue).members {
+            data[member.key] = nil
+            if member.value != .null { data[member.key] = member.value }
+        }
+        let event = EventRoutesTests.event("1", .widgetPlaced, .object(data))
+        let attributes = [
+            "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/shop", "ce-type": EventType.widgetPlaced.rawValue,
+        ]
+        try await Self.withForms { [data] api in
+            func pointers(_ problem: JSONValue?) -> Set<String> {
+                Set(problem?["errors"]?.arrayValue?.compactMap { $0["pointer"]?.stringValue } ?? [])
+            }
+            func post(_ body: JSONValue, _ type: String, _ more: [String: String] = [:]) async throws -> JSONValue {
+                let headers = try EventRoutesTests.headers(type, more)
+                return try await api.ask(.post, EventRoutesTests.events, body: body, headers: headers).document
+            }
+            let placed = try await api.ask(.put, "\(TestAPI.base)/widgets/w7", body: .object(data))
+            #expect(placed.status == 422 && pointers(placed.document) == Set(expected), "\(placed.text)")
+            let binary = try await post(.object(data), "application/json", attributes)
+            #expect(pointers(binary) == Set(expected), "\(binary)")
+            let structured = try await post(event, "application/cloudevents+json")
+            #expect(pointers(structured) == Set(expected.map { "/data" + $0 }), "\(structured)")
+            let batch = try await post([event], "application/cloudevents-batch+json")["results"]?.arrayValue?.first
+            #expect(pointers(batch?["problem"]) == Set(expected.map { "/0/data" + $0 }))
+            #expect(api.published.all.isEmpty)
+        }
+    }
+
+    @Test("D: a value that the widget has already and that does not fit any more does not block a change")
+    func misfit() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", configuration: #"{"limit":99}"#)])
+            try await store.defineIntent()
+            try await withAPI(store) { api in
+                let changes: [JSONValue] = [
+                    ["limit": 99, "category": "groceries"], ["limit": 98, "category": "groceries"],
+                    ["limit": 99, "category": "grocery"],
+                ]
+                var statuses: [Int] = []
+                for change in changes {
+                    let path = "\(Self.widget)/configuration"
+                    statuses.append(try await api.ask(.put, path, body: ["configuration": change]).status)
+                }
+                #expect(statuses == [202, 422, 422])
+            }
+        }
+    }
+
+    @Test("D: a kind that is not eligible for widgets is not offered and cannot be placed")
+    func eligibility() async throws {
+        try await withStore { store in
+            try await store.defineIntent { $0.intent?.isEligibleForWidgets = false }
+            try await withAPI(store) { api in
+                let device = TestAPI.Bearer.token(try await api.tokens.token(user: "u1"))
+                let offered = try await api.json("\(TestAPI.base)/kinds", as: device).document["kinds"]?.arrayValue
+                #expect(offered?.contains { $0["kind"] == "DueDate" } == true)
+                #expect(offered?.contains { $0["kind"] == "Purchases" } == false)
+                let placed = try await api.ask(.put, Self.widget, body: TestAPI.placement)
+                #expect(placed.status == 422 && placed.document["pointer"] == "/kind")
+            }
+        }
+    }
+
     @Test("A: a timeline has its entry's link, or else the kind's for the configuration")
     func links() async throws {
         try await withStore { store in

@@ -16,7 +16,7 @@ import WidgetStore
 struct EventRoutesTests {
     static let events = "\(TestAPI.base)/events"
 
-    private static func event(_ id: String, _ type: EventType, _ data: JSONValue, time: String? = nil) -> JSONValue {
+    static func event(_ id: String, _ type: EventType, _ data: JSONValue, time: String? = nil) -> JSONValue {
         var object = JSONObject()
         object["specversion"] = "1.0"
         object["id"] = .string(id)
@@ -27,7 +27,7 @@ struct EventRoutesTests {
         return .object(object)
     }
 
-    private static func placement(_ widget: String, user: String = "u1") -> JSONValue {
+    static func placement(_ widget: String, user: String = "u1") -> JSONValue {
         var object = TestAPI.placement.objectValue ?? JSONObject()
         object["app"] = .string(TestKinds.app)
         object["widget"] = .string(widget)

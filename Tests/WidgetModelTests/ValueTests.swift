@@ -145,9 +145,9 @@ struct ValueTests {
         let environment = WidgetEnvironment(reportedLocale: "?", timeZone: "Europe/Atlantis")
         #expect(environment == WidgetEnvironment(storedLocale: "und", timeZone: "UTC"))
         #expect(environment.problems.map(\.pointer) == ["/locale", "/timeZone"])
-        #expect(environment.problem(for: .family) == nil)
-        #expect(environment.problem(for: [.family, .timeZone])?.pointer == "/timeZone")
-        #expect(environment.problem(for: .all)?.pointer == "/locale")
+        #expect(environment.problems(for: .family).isEmpty)
+        #expect(environment.problems(for: [.family, .timeZone]).map(\.pointer) == ["/timeZone"])
+        #expect(environment.problems(for: .all).map(\.pointer) == ["/locale", "/timeZone"])
     }
 
     @Test(arguments: [

@@ -59,11 +59,8 @@ package struct EventLines: Sendable {
             let found = time.stringValue.map { Text.quoted($0) } ?? time.kind.name
             throw ModelError(message: "expected a time of RFC 3339, found \(found)", pointer: "/time")
         }
-        do throws(ModelError) {
-            try targets?.check(decoded.event)
-        } catch {
-            throw ModelError(message: error.message, pointer: "/data" + error.pointer)
-        }
+        let problems = targets?.problems(with: decoded.event).map { $0.moved(below: "/data") } ?? []
+        if let error = ModelError(joining: problems) { throw error }
         return OutgoingEvent(
             decoded.event, id: decoded.id, source: decoded.source,
             time: decoded.time ?? now(), key: attributes["key"]?.stringValue, traceparent: decoded.traceparent)
@@ -225,7 +222,8 @@ package struct LineReader: Sendable {
     }
 }
 
-/// Checks that the apps and kinds that events name are registered, so that they do not become dead letters.
+/// Checks that the apps and kinds that events name are registered, and that widgets may be placed, so that events do
+/// not become dead letters.
 extension KindDirectory {
     /// Reads the directory for checks; nil for none, without a configured database or with `--no-check`.
     package static func load(_ settings: Settings, noCheck: Bool) async throws -> KindDirectory? {
@@ -256,17 +254,25 @@ extension KindDirectory {
         return kind
     }
 
-    package func check(_ event: FreshetEvent) throws(ModelError) {
-        let app = try requiredApp(event.app)
-        switch event.change {
-        case .reload(let request):
-            guard case .kinds(let names) = request.kinds else { return }
-            // A reload needs no definition.
-            for name in names where unreadableKind(name, of: app) == nil {
-                _ = try requiredKind(name, of: app, pointer: "/kinds")
+    /// The errors of an event, with their places in its data.
+    package func problems(with event: FreshetEvent) -> [ModelError] {
+        do throws(ModelError) {
+            let app = try requiredApp(event.app)
+            switch event.change {
+            case .reload(let request):
+                guard case .kinds(let names) = request.kinds else { return [] }
+                // A reload needs no definition.
+                for name in names where unreadableKind(name, of: app) == nil {
+                    _ = try requiredKind(name, of: app, pointer: "/kinds")
+                }
+            case .widget(.placed(let placement)):
+                let definition = try requiredKind(placement.kind, of: app).definition
+                return definition.problems(with: definition.resolve(placement))
+            case .widget, .view, .device, .person, .interaction: break
             }
-        case .widget(.placed(let placement)): _ = try requiredKind(placement.kind, of: app)
-        case .widget, .view, .device, .person, .interaction: break
+            return []
+        } catch {
+            return [error]
         }
     }
 }

@@ -251,7 +251,7 @@ extension BatchFold {
         case .widget(.placed(let placement)):
             let kind = try kind(placement.kind, of: app, pointer: "/kind", in: event)
             let resolved = kind.definition.resolve(placement)
-            if let problem = kind.definition.problem(with: resolved) {
+            if let problem = kind.definition.problems(with: resolved).first {
                 throw RejectedEvent(
                     record: event.record, app: app.name, code: "invalidValue", message: "\(problem)",
                     pointer: problem.pointer)
@@ -369,7 +369,7 @@ extension BatchFold {
     ) throws(RejectedEvent) -> (RegisteredKind, WidgetConfiguration) {
         let kind = try kind(name, of: app, pointer: "\(pointer)/kind", in: event)
         let family = kind.definition.anyFamily
-        if let problem = kind.definition.problem(with: configuration, family: family) {
+        if let problem = kind.definition.problems(with: configuration, family: family).first {
             throw RejectedEvent(
                 record: event.record, app: app.name, code: "invalidValue", message: "\(pointer)\(problem)",
                 pointer: pointer + problem.pointer)

@@ -138,7 +138,9 @@ struct LifecycleFold {
                 reject(event, code: "unknownKind", message: "/widget: \(message)", pointer: "/widget")
                 return nil
             }
-            if let problem = kind.problem(with: configuration, family: record.family) {
+            let problems = kind.problems(
+                with: configuration, replacing: record.configuration, family: record.family)
+            if let problem = problems.first {
                 reject(event, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
                 return nil
             }

@@ -45,12 +45,9 @@ extension Routes {
                     try WidgetEnvironment(call, standard: standard).locale
                 }.response(to: call.request)
             },
-            .change("configureWidget", .put, "widgets/{widget}/configuration") { call in
-                let event = try await EventBody(call, path: ["widget"], members: ["configuration"])
-                    .event(of: .widgetConfigured)
-                try await check(event, for: call.caller)
-                return try await publish(event, call)
-            },
+            change(
+                "configureWidget", .put, "widgets/{widget}/configuration", .widgetConfigured,
+                members: ["configuration"]),
         ]
     }
 
@@ -133,24 +130,8 @@ extension Routes {
             token: String(decoding: caller.token, as: UTF8.self))
     }
 
-    // MARK: Changing
-
-    /// Checks a configuration by the kind's intent. The placement of an unknown widget may still be in Kafka; ingest
-    /// checks the event in that case.
-    private func check(_ event: FreshetEvent, for caller: Caller) async throws {
-        guard case .widget(.configured(let id, let configuration)) = event.change,
-            let (widget, definition) = try? await placedWidget(id, for: caller),
-            let intent = definition?.intent, let family = widget.family
-        else { return }
-        let problems = intent.resolve(configuration, family: family).problems
-        guard problems.isEmpty else {
-            throw Problem.unprocessable(
-                problems.map { Problem.Item(detail: $0.message, pointer: "/configuration\($0.pointer)") })
-        }
-    }
-
     /// A widget of the caller with the definition of its kind; nil for a retired kind.
-    private func placedWidget(_ id: String, for caller: Caller) async throws -> (WidgetDetail, KindDefinition?) {
+    func placedWidget(_ id: String, for caller: Caller) async throws -> (WidgetDetail, KindDefinition?) {
         guard let widget = try await widget(id, for: caller), widget.timelineID != nil else { throw Problem.notFound }
         let directory = try await directory.directory(maximumAge: .seconds(5))
         return (widget, Self.find(widget.kind, of: caller.app, in: directory)?.definition)

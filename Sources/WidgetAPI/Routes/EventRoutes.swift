@@ -185,9 +185,28 @@ extension Routes {
         var headers = isStructured ? [] : try call.cloudEventHeaders
         if let type = call.mediaType { headers.append(("content-type", type)) }
         var latest: KindDirectory?
-        let decoded = try EventDecoder().decode(body, headers: headers)
+        let decoded: DecodedEvent
+        do throws(EventError) {
+            decoded = try EventDecoder().decode(body, headers: headers)
+        } catch {
+            let type = headers.last { $0.name == "ce_type" }.flatMap { EventType(rawValue: $0.value) }
+            throw Problem(
+                error,
+                among: isStructured
+                    ? EventDecoder().problems(structured: body, in: 0..<body.count)
+                    : type.map { EventDecoder().problems(data: body, of: $0) } ?? [])
+        }
         let outgoing = try await outgoing(decoded, call, &latest, data: isStructured ? "/data" : "")
         return try await respond(outgoing, call)
+    }
+
+    /// An event of a batch.
+    private static func decode(_ item: Range<Int>, in body: [UInt8]) throws(Problem) -> DecodedEvent {
+        do throws(EventError) {
+            return try EventDecoder().decode(structured: body, in: item)
+        } catch {
+            throw Problem(error, among: EventDecoder().problems(structured: body, in: item))
+        }
     }
 
     /// Publishes the valid events of a batch in order and returns a result for each event.
@@ -203,7 +222,7 @@ extension Routes {
         var problems: [Int: Problem] = [:]
         for (index, item) in items.enumerated() {
             do {
-                let decoded = try EventDecoder().decode(structured: body, in: item)
+                let decoded = try Self.decode(item, in: body)
                 events.append(try await outgoing(decoded, call, &latest, data: "/data"))
             } catch {
                 guard let problem = Problem(explaining: error), problem.status.kind == .clientError else { throw error }

@@ -24,9 +24,7 @@ extension Routes {
             guard let kind = try await find(placement.kind, of: caller.app, &latest) else {
                 throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
             }
-            if let problem = kind.definition.problem(with: kind.definition.resolve(placement)) {
-                throw Problem.unprocessable(problem.pointer, detail: problem.message)
-            }
+            try require(noProblems: kind.definition.problems(with: kind.definition.resolve(placement)))
         case .reload(let request):
             if request.reason == .operator {
                 guard caller.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
@@ -35,10 +33,10 @@ extension Routes {
                 }
             }
             try await check(request, caller, kindAt: pointer, &latest)
+        case .widget(.configured(let id, let configuration)):
+            try await check(configuration, of: id, for: caller)
         case .device(.environment(_, let environment, _)):
-            if let problem = environment.problems.first {
-                throw Problem.unprocessable("/environment\(problem.pointer)", detail: problem.message)
-            }
+            try require(noProblems: environment.problems.map { $0.moved(below: "/environment") })
             guard caller.user == nil else {
                 throw Problem.forbidden("a token of one user cannot change a device for all of its users")
             }
@@ -53,7 +51,24 @@ extension Routes {
                 try await checkRegistration(of: device, user: user, channel: channel, app: caller.app)
             }
         // Ingest ignores those of another user's widgets.
-        case .widget(.configured), .widget(.removed), .view: break
+        case .widget(.removed), .view: break
+        }
+    }
+
+    /// Checks a configuration by the kind's intent. The placement of an unknown widget may still be in Kafka; ingest
+    /// checks the event in that case.
+    private func check(_ configuration: WidgetConfiguration, of id: String, for caller: Caller) async throws {
+        guard let (widget, definition) = try? await placedWidget(id, for: caller), let definition,
+            let family = widget.family
+        else { return }
+        let stored = widget.configuration.map { WidgetConfiguration(storedCanonical: $0) }
+        try require(
+            noProblems: definition.problems(with: configuration, replacing: stored ?? .empty, family: family))
+    }
+
+    private func require(noProblems problems: [ModelError]) throws(Problem) {
+        guard problems.isEmpty else {
+            throw .unprocessable(problems.map { Problem.Item(detail: $0.message, pointer: $0.pointer) })
         }
     }
 

@@ -11,7 +11,9 @@ extension Routes {
     var kindRoutes: [APIRoute] {
         [
             APIRoute("listKinds", .get, "kinds", .own(.widgetsRead)) { call in
-                let kinds = try await kinds(for: call.caller)
+                let kinds = try await kinds(for: call.caller).filter { kind, _ in
+                    kind.definition.isEligibleForWidgets || call.caller.seesDefinitions
+                }
                 return Response(["kinds": .array(kinds.map { json($0.kind, $0.move, for: call.caller) })])
             },
             APIRoute("getKind", .get, "kinds/{kind}", .own(.widgetsRead)) { call in

@@ -245,6 +245,15 @@ extension Problem {
         }
     }
 
+    /// The problem with all errors of an event's data, or with the one that makes it unreadable.
+    init(_ error: EventError, among errors: [EventError]) {
+        guard errors.count > 1, errors.contains(error) else {
+            self = Problem(error)
+            return
+        }
+        self = .unprocessable(errors.map { Item(detail: $0.message, pointer: $0.pointer) })
+    }
+
     /// The problem with a provider's options.
     private init(_ failure: ProviderFailure) {
         let status: HTTPResponse.Status =

@@ -99,7 +99,9 @@ package struct PersonPlanner: Sendable {
         arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
     }
 
-    private static func isSuggestible(_ kind: KindDefinition) -> Bool { kind.intent?.isEligibleForSuggestions ?? true }
+    private static func isSuggestible(_ kind: KindDefinition) -> Bool {
+        kind.isEligibleForWidgets && kind.intent?.isEligibleForSuggestions ?? true
+    }
 
     private func predictions(
         of keys: [HabitKey], in range: Range<Timestamp>, timeZone: String

@@ -15,6 +15,19 @@ package struct ModelError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package var description: String { pointer.isEmpty ? message : "\(pointer): \(message)" }
+
+    /// Several errors as one: with the place of the first, and those of the others in the message. Nil for none.
+    package init?(joining errors: [ModelError]) {
+        guard let first = errors.first else { return nil }
+        self.init(
+            message: ([first.message] + errors.dropFirst().map(\.description)).joined(separator: "; "),
+            pointer: first.pointer)
+    }
+
+    /// The error with its place below another one.
+    package func moved(below pointer: String) -> ModelError {
+        ModelError(message: message, pointer: pointer + self.pointer)
+    }
 }
 
 extension JSONError {

@@ -108,28 +108,60 @@ package struct KindDefinition: Hashable, Sendable {
     /// A family that the kind supports, for values without a widget.
     package var anyFamily: WidgetFamily { families[0] }
 
-    /// The first error of a placement by the definition, with its place in the event's data.
-    package func problem(with resolved: ResolvedPlacement) -> ModelError? {
-        let family = resolved.placement.family
-        guard families.contains(family) else {
+    /// Whether widgets of the kind are offered and can be placed.
+    package var isEligibleForWidgets: Bool { intent?.isEligibleForWidgets ?? true }
+
+    /// Parts of the definition without an effect: sizes for families that the kind does not offer.
+    package var notices: [String] {
+        (intent?.parameters ?? []).compactMap { parameter in
+            guard case .fixed(let limits) = parameter.count else { return nil }
+            let others = WidgetFamily.allCases.filter { limits[$0] != nil && !families.contains($0) }
+            guard !others.isEmpty else { return nil }
+            let (unused, offered) = (others.map(\.name), families.map(\.name))
+            return "\(name).\(parameter.name): the size for \(unused.joined(separator: ", ")) has no effect: "
+                + "the kind offers \(offered.joined(separator: ", "))"
+        }
+    }
+
+    /// The errors of a placement by the definition, with their places in the event's data.
+    package func problems(with resolved: ResolvedPlacement) -> [ModelError] {
+        let (family, environment) = (resolved.placement.family, resolved.placement.environment)
+        var problems: [ModelError] = []
+        if !isEligibleForWidgets {
+            problems.append(
+                ModelError(message: "kind \(Text.quoted(name)) is not eligible for widgets", pointer: "/kind"))
+        }
+        if !families.contains(family) {
             let supported = families.map(\.name).joined(separator: ", ")
-            return ModelError(
-                message: "kind \(Text.quoted(name)) does not support \(family.name); expected one of \(supported)",
-                pointer: "/family")
+            problems.append(
+                ModelError(
+                    message: "kind \(Text.quoted(name)) does not support \(family.name); expected one of \(supported)",
+                    pointer: "/family"))
         }
-        if let problem = resolved.placement.environment.problem(for: variesBy) {
-            return ModelError(message: problem.message, pointer: "/environment\(problem.pointer)")
-        }
-        return Self.problem(resolved.problems)
+        return problems + Self.problems(environment.problems(for: variesBy), below: "/environment")
+            + Self.problems(resolved.problems, below: "/configuration")
     }
 
-    /// The first error of a configuration by the definition, with its place in the event's data.
-    package func problem(with configuration: WidgetConfiguration, family: WidgetFamily) -> ModelError? {
-        Self.problem(intent?.resolve(configuration, family: family).problems ?? [])
+    /// The errors of a configuration by the definition, with their places in the event's data.
+    ///
+    /// - Parameter stored: configuration of the widget. Its values that the definition does not allow any more are
+    ///   no errors of a change that leaves them as they are.
+    package func problems(
+        with configuration: WidgetConfiguration, replacing stored: WidgetConfiguration = .empty, family: WidgetFamily
+    ) -> [ModelError] {
+        var problems = intent?.resolve(configuration, family: family).problems ?? []
+        if !problems.isEmpty, !stored.isEmpty {
+            let (new, old) = (configuration.value, stored.value)
+            problems.removeAll { problem in
+                guard let name = JSONPointer(problem.pointer)?.tokens.first else { return false }
+                return new[name] == old[name]
+            }
+        }
+        return Self.problems(problems, below: "/configuration")
     }
 
-    private static func problem(_ problems: [ModelError]) -> ModelError? {
-        problems.first.map { ModelError(message: $0.message, pointer: "/configuration\($0.pointer)") }
+    private static func problems(_ problems: [ModelError], below pointer: String) -> [ModelError] {
+        problems.map { $0.moved(below: pointer) }
     }
 
     /// The identity of the timeline that a widget of this kind shows.

@@ -121,8 +121,8 @@ package struct KindVariation: OptionSet, Hashable, Sendable {
 }
 
 extension WidgetEnvironment {
-    /// The first reported value that timelines with this variation need and that cannot be used.
-    func problem(for variation: KindVariation) -> ModelError? {
-        problems.first { variation.contains($0.pointer == "/locale" ? .locale : .timeZone) }
+    /// The reported values that timelines with this variation need and that cannot be used.
+    func problems(for variation: KindVariation) -> [ModelError] {
+        problems.filter { variation.contains($0.pointer == "/locale" ? .locale : .timeZone) }
     }
 }

@@ -354,10 +354,12 @@ extension Simulation {
             if case .placed(let placement) = change {
                 guard let kind = kinds[placement.kind] else { return countUnknown() }
                 let resolved = self.kinds[kind].definition.resolve(placement)
-                guard self.kinds[kind].definition.problem(with: resolved) == nil else { return countIgnored() }
+                guard self.kinds[kind].definition.problems(with: resolved).isEmpty else { return countIgnored() }
             } else if case .configured(_, let configuration) = change,
                 let record = widgetByName[name].map({ widgets[Int($0)].record }), let kind = kinds[record.kind],
-                self.kinds[kind].definition.problem(with: configuration, family: record.family) != nil
+                !self.kinds[kind].definition.problems(
+                    with: configuration, replacing: record.configuration, family: record.family
+                ).isEmpty
             {
                 return countIgnored()
             }

@@ -19,8 +19,8 @@ package struct ImportedWidget: Sendable {
         resolved = kind.definition.resolve(placement)
     }
 
-    /// First violation of the kind's definition.
-    package var problem: ModelError? { kind.definition.problem(with: resolved) }
+    /// Violations of the kind's definition.
+    package var problems: [ModelError] { kind.definition.problems(with: resolved) }
 }
 
 /// Counts of an import.

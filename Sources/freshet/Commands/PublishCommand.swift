@@ -16,7 +16,7 @@ struct PublishCommand: AsyncParsableCommand {
         abstract: "Publishes events to Kafka, as the services of an app do.",
         discussion: """
             Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, events for an app or a \
-            kind that is not registered are refused, and the command waits until a change of a widget has been applied and \
+            kind that is not registered and placements that the kind does not allow are refused, and the command waits until a change of a widget has been applied and \
             fails if it has no effect, for instance because a newer one had been applied; --no-check omits both.
 
             Events, with their options besides --app:
@@ -186,7 +186,7 @@ struct EventOptions: ParsableArguments {
     @Flag(help: "Print the position of the event, or the counts of events, as JSON.")
     var json = false
 
-    @Flag(help: "Publish also if the app or the kind is not registered, and do not wait for the effect of a change.")
+    @Flag(help: "Publish without checks of app, kind and configuration, and do not wait for the effect of a change.")
     var noCheck = false
 
     @OptionGroup var settings: SettingsOptions
@@ -200,10 +200,9 @@ struct EventOptions: ParsableArguments {
         let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
         let waits = event.type.topic == .widgets && !noCheck && values.postgres.url != nil
         outgoing.handling.keepsOutcome = waits
-        do {
-            try await KindDirectory.load(values, noCheck: noCheck)?.check(event)
-        } catch let error as ModelError {
-            throw CommandFailure(.failure, "\(error.message) (--no-check publishes the event all the same)")
+        let problems = try await KindDirectory.load(values, noCheck: noCheck)?.problems(with: event) ?? []
+        if let error = ModelError(joining: problems) {
+            throw CommandFailure(.failure, "\(error) (--no-check publishes the event all the same)")
         }
         let (delivery, topic) = try await values.withPublisher { [outgoing] publisher in
             (try await publisher.publish(outgoing), publisher.topic(of: event))

@@ -198,7 +198,7 @@ enum ImportedItem: Sendable {
         case .widget(.placed(let placement)):
             let kind = try directory.requiredKind(placement.kind, of: app)
             let widget = ImportedWidget(placement: placement, kind: kind, time: time ?? now)
-            if let problem = widget.problem { throw ModelError(message: "\(problem)") }
+            if let error = ModelError(joining: widget.problems) { throw error }
             self = .widget(widget)
         default: throw ModelError(message: "expected a placement or a stack")
         }
@@ -234,7 +234,8 @@ extension WidgetsCommand {
             abstract: "Gives a widget other values of its parameters (freshet.widget.configured.v1).",
             discussion: """
                 Parameters that are not named keep their values. A parameter with several values is named several times; \
-                without a value it is removed. Values that the kind's intent does not allow are refused.
+                without a value it is removed. Values that the kind's intent does not allow are refused; those that the \
+                widget has already stay, and their defaults are shown.
 
                 Examples:
                   freshet widgets configure --app com.example.bank w1 card=acme category=groceries
@@ -267,11 +268,8 @@ extension WidgetsCommand {
             guard let family = widget.family else {
                 throw CommandFailure(.failure, "this version does not know the widget's family: use a newer one")
             }
-            let problems = kind.intent?.resolve(configuration, family: family).problems ?? []
-            guard problems.isEmpty else {
-                throw CommandFailure(
-                    .failure, problems.map { "\($0.pointer.dropFirst()): \($0.message)" }.joined(separator: "\n"))
-            }
+            let problems = kind.problems(with: configuration, replacing: stored, family: family)
+            if let error = ModelError(joining: problems) { throw CommandFailure(.failure, "\(error)") }
             try await options.publish(
                 FreshetEvent(app: app, .widget(.configured(widget: widget.id, configuration))), key: widget.user)
         }

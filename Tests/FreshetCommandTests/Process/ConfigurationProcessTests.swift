@@ -163,6 +163,13 @@ struct ConfigurationProcessTests {
                     try await eventually("the widget is known") {
                         try await configure("category=groceries", "items=a", "items=b").status == 0
                     }
+                    let misplaced = try await installation.freshet(
+                        "publish", "widget", "placed", "--app", Self.app, "--user", "u1", "--device", "d1", "--kind",
+                        "Every", "--configuration", #"{"category": "grocerys", "count": 5}"#, "w2")
+                    #expect(misplaced.status == 1 && misplaced.out.isEmpty, "nothing is published")
+                    for place in ["/configuration/category: ", "/configuration/count: "] {
+                        #expect(misplaced.err.contains(place), "\(misplaced.err)")
+                    }
                     let bad = try await configure("category=grocerys")
                     #expect(bad.status == 1 && bad.err.contains("did you mean \"groceries\"?"), "\(bad.err)")
                     try await eventually("the widget has the values") {
