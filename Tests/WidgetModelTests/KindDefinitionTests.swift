@@ -8,6 +8,50 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct KindDefinitionTests {
+    @Test("Sizes for families that the kind does not offer are allowed and noted")
+    func sizes() throws {
+        var kind = KindDefinition(
+            name: "K", families: [.systemSmall, .systemMedium], providerURL: "https://p.example", placeholder: 1,
+            intent: IntentDefinition(
+                title: "T",
+                parameters: [
+                    IntentParameter(
+                        name: "items", displayName: "Items", type: .string(.none),
+                        count: .fixed([.systemSmall: 3, .systemLarge: 9]))
+                ]))
+        #expect(KindDefinition.validate(kind.json()).errors == [])
+        #expect(try KindDefinition(json: kind.json()) == kind)
+        #expect(
+            kind.notices == [
+                "K.items: the size for systemLarge has no effect: the kind offers systemSmall, systemMedium"
+            ])
+        kind.families = WidgetFamily.allCases
+        #expect(kind.notices == [])
+    }
+
+    @Test("D: a kind that is not eligible for widgets cannot be placed; all errors of a placement are reported")
+    func placement() throws {
+        var kind = KindDefinition(
+            name: "K", families: [.systemSmall], providerURL: "https://p.example", placeholder: 1,
+            intent: IntentDefinition(
+                title: "T", isEligibleForWidgets: false,
+                parameters: [IntentParameter(name: "on", displayName: "On", type: .boolean)]))
+        func pointers(_ family: WidgetFamily, _ configuration: JSONValue) throws -> [String] {
+            let placement = WidgetPlacement(
+                app: "a", widget: "w", user: "u", device: "d", kind: "K", family: family,
+                configuration: try WidgetConfiguration(configuration),
+                environment: WidgetEnvironment(reportedLocale: "?", timeZone: "UTC"))
+            return kind.problems(with: kind.resolve(placement)).map(\.pointer)
+        }
+        #expect(
+            try pointers(.systemLarge, ["on": 1, "off": 1]) == [
+                "/kind", "/family", "/environment/locale", "/configuration/on", "/configuration/off",
+            ])
+        kind.intent?.isEligibleForWidgets = true
+        kind.variesBy = []
+        #expect(try pointers(.systemSmall, ["on": true]) == [])
+    }
+
     private let smallest: JSONValue = [
         "name": "Weather", "providerURL": "HTTP://Provider.Example:80/freshet/", "placeholder": ["sky": "–"],
     ]

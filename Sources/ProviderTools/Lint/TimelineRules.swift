@@ -199,7 +199,7 @@ extension LintRule {
     ) { observation in observation.links.filter { isUnsafe($0.url) }.map(\.text) }
 
     private static func isUnsafe(_ url: String) -> Bool {
-        ["javascript:", "data:", "vbscript:"].contains { url.lowercased().drop { $0.isWhitespace }.hasPrefix($0) }
+        IntentParameter.unsafeScheme(of: String(url.drop { $0.isWhitespace })) != nil
     }
 }
 

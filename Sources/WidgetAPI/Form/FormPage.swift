@@ -116,8 +116,9 @@ struct FormPage: Sendable {
         if row.isSeveral { attributes += " data-several" }
         if let value = row.value, value != .null { attributes += " data-stored=\"\(Self.text(value))\"" }
         if let limit = row.limit, row.isSeveral { attributes += " data-limit=\"\(limit)\"" }
-        if let parent = parameter.parent, let value = row.parentValue(in: form.rows) {
-            attributes += " data-parent=\"\(parent.name)\" data-has-exactly=\"\(value.canonical)\""
+        if let parent = parameter.parent {
+            attributes += " data-parent=\"\(parent.name)\""
+            if let value = row.parentValue(in: form.rows) { attributes += " data-has-exactly=\"\(value.canonical)\"" }
         }
         if parameter.hasDynamicOptions { attributes += " data-options=\"\(optionsPath(parameter.name))\"" }
         if row.searchPrompt != nil { attributes += " data-search" }

@@ -62,12 +62,19 @@ function bare(value) {
 
 // MARK: Rows that depend on others
 
+/** A value as it is compared: an empty text or list is none. */
+function comparable(row, value) {
+  if (value === undefined || value === '' || (Array.isArray(value) && value.length === 0)) return 'null'
+  return JSON.stringify(row.dataset.type === 'date' && value?.includes?.('T') ? Date.parse(value) : value)
+}
+
 function isShown(row) {
   if (row.dataset.parent === undefined) return true
   const parent = rows.find(other => other.dataset.parameter === row.dataset.parent)
-  const isDate = parent.dataset.type === 'date'
-  const comparable = value => JSON.stringify(isDate && value?.includes('T') ? Date.parse(value) : value)
-  return isShown(parent) && comparable(bare(rowValue(parent))) === comparable(JSON.parse(row.dataset.hasExactly))
+  if (!isShown(parent)) return false
+  const value = comparable(parent, bare(rowValue(parent)))
+  if (!('hasExactly' in row.dataset)) return value !== 'null'
+  return value === comparable(parent, JSON.parse(row.dataset.hasExactly))
 }
 
 function update() {

@@ -39,13 +39,14 @@ extension JSONError {
 struct MemberChecker {
     private let object: JSONObject
     private let pointer: String
-    /// Whether unknown members, also those of nested objects, are ignored.
-    private let ignoresUnknown: Bool
+    /// Whether the document was stored, perhaps by another version: unknown members, also those of nested objects, are
+    /// ignored, and so are values that an older version allowed.
+    let isStored: Bool
     private var known: [String] = []
     private(set) var errors: [ModelError] = []
 
     /// Returns nil, with an error, if `value` is not an object.
-    init?(_ value: JSONValue, at pointer: String, ignoresUnknown: Bool = false, errors: inout [ModelError]) {
+    init?(_ value: JSONValue, at pointer: String, isStored: Bool = false, errors: inout [ModelError]) {
         guard case .object(let object) = value else {
             errors.append(
                 ModelError(message: "expected an object, found \(value.kind.name)", pointer: pointer))
@@ -53,7 +54,7 @@ struct MemberChecker {
         }
         self.object = object
         self.pointer = pointer
-        self.ignoresUnknown = ignoresUnknown
+        self.isStored = isStored
     }
 
     var keys: [String] { object.keys }
@@ -169,7 +170,7 @@ struct MemberChecker {
     mutating func object<Value>(_ key: String, _ read: (inout MemberChecker) -> Value?) -> Value? {
         guard let value = optional(key),
             var members = MemberChecker(
-                value, at: pointer(to: key), ignoresUnknown: ignoresUnknown, errors: &errors)
+                value, at: pointer(to: key), isStored: isStored, errors: &errors)
         else {
             return nil
         }
@@ -195,10 +196,10 @@ struct MemberChecker {
         _ key: String, maximum: Int, _ read: (inout MemberChecker) -> Value?
     ) -> [Value] {
         var values: [Value] = []
-        let ignoresUnknown = ignoresUnknown
+        let isStored = isStored
         forEachElement(key, maximum: maximum) { value, pointer, errors in
             guard
-                var members = MemberChecker(value, at: pointer, ignoresUnknown: ignoresUnknown, errors: &errors)
+                var members = MemberChecker(value, at: pointer, isStored: isStored, errors: &errors)
             else { return }
             if let value = read(&members) { values.append(value) }
             members.refuseUnknown()
@@ -275,7 +276,7 @@ struct MemberChecker {
 
     /// Reports unknown members, those that were not read, unless they are ignored.
     mutating func refuseUnknown() {
-        guard !ignoresUnknown else { return }
+        guard !isStored else { return }
         for key in object.keys where !known.contains(where: { Text.equal($0, key) }) {
             fail(in: key, "unknown member \(Text.quoted(key))" + key.hint(among: known))
         }

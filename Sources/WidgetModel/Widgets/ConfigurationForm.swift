@@ -92,9 +92,9 @@ extension IntentParameter {
 
     /// The default with its display strings; an array is cut to the values that fit the family.
     fileprivate func shownDefault(for family: WidgetFamily) -> JSONValue? {
-        guard let defaultValue else { return nil }
-        guard count != .one else { return defaultValue }
-        return .array(Array((defaultValue.arrayValue ?? []).prefix(limit(for: family) ?? .max)))
+        guard let initialValue else { return nil }
+        guard count != .one else { return initialValue }
+        return .array(Array((initialValue.arrayValue ?? []).prefix(limit(for: family) ?? .max)))
     }
 
     /// Options of the definition in a language; nil if there are none, or the provider supplies them.
@@ -150,11 +150,10 @@ extension ConfigurationForm.Row {
         }
     }
 
-    /// Value of the parent with which the row is shown.
+    /// Value of the parent with which the row is shown; nil for any value.
     package func parentValue(in rows: [ConfigurationForm.Row]) -> JSONValue? {
-        parameter.parent.flatMap { parent in
-            rows.first { Text.equal($0.parameter.name, parent.name) }?.parameter.canonical(parent.value)
-        }
+        guard let parent = parameter.parent, let value = parent.value else { return nil }
+        return rows.first { Text.equal($0.parameter.name, parent.name) }?.parameter.canonical(value)
     }
 
     fileprivate func json(optionsPath: (String) -> String) -> JSONValue {

@@ -128,10 +128,10 @@ package struct IntentParameter: Hashable, Sendable {
     /// Condition under which a parameter is shown.
     package struct Parent: Hashable, Sendable {
         package var name: String
-        /// Value that the parent must have.
-        package var value: JSONValue
+        /// Value that the parent must have; nil: any value.
+        package var value: JSONValue?
 
-        package init(name: String, value: JSONValue) {
+        package init(name: String, value: JSONValue?) {
             self.name = name
             self.value = value
         }
@@ -178,230 +178,6 @@ package struct IntentParameter: Hashable, Sendable {
     }
 }
 
-/// Values of a widget's configuration, checked against the definition.
-extension IntentDefinition {
-    /// Given or default values of the shown parameters, and errors of given values, which the defaults replace, with
-    /// pointers into the configuration.
-    ///
-    /// Widgets with the same effective values show the same timeline, whatever their display strings, hidden values and
-    /// omitted defaults are.
-    package func resolve(
-        _ given: WidgetConfiguration, family: WidgetFamily
-    ) -> (effective: WidgetConfiguration, problems: [ModelError]) {
-        let given = given.value.objectValue ?? JSONObject()
-        var problems: [ModelError] = []
-        var values = JSONObject()
-        var known = 0
-        for parameter in parameters {
-            var value: JSONValue?
-            if let given = given[parameter.name] {
-                known += 1
-                if given != .null {
-                    value = parameter.read(
-                        given, family: family, at: "/" + JSONPointer.escape(parameter.name), &problems)
-                }
-            }
-            values[parameter.name] = value ?? parameter.canonicalDefault(for: family)
-        }
-        let unknown = known == given.count ? [] : given.keys.filter { parameter($0) == nil }
-        for key in unknown {
-            let hint = key.hint(among: parameters.map(\.name))
-            problems.append(
-                ModelError(
-                    message: "unknown parameter \(Text.quoted(key))\(hint)", pointer: "/" + JSONPointer.escape(key)))
-        }
-        let shown = hasParents ? JSONObject(values.members.filter { isShown($0.key, values) }) : values
-        return (WidgetConfiguration(checked: shown), problems)
-    }
-
-    private var hasParents: Bool { parameters.contains { $0.parent != nil } }
-
-    /// Whether a parameter is shown, given the values of all parameters.
-    package func isShown(_ name: String, _ values: JSONObject) -> Bool {
-        guard let parent = parameter(name)?.parent else { return true }
-        guard let definition = parameter(parent.name) else { return false }
-        return isShown(parent.name, values) && values[parent.name] == definition.canonical(parent.value)
-    }
-}
-
-extension IntentParameter {
-    /// The value for the identity; nil, with problems, if the definition does not allow it.
-    func read(
-        _ value: JSONValue, family: WidgetFamily, at pointer: @autoclosure () -> String,
-        _ problems: inout [ModelError]
-    ) -> JSONValue? {
-        guard count != .one else {
-            switch element(value) {
-            case .success(let value): return value
-            case .failure(let problem):
-                problems.append(ModelError(message: problem.message, pointer: pointer() + problem.pointer))
-                return nil
-            }
-        }
-        guard case .array(let elements) = value else {
-            problems.append(ModelError(message: "expected an array, found \(value.kind.name)", pointer: pointer()))
-            return nil
-        }
-        if let limit = limit(for: family), elements.count > limit {
-            problems.append(
-                ModelError(
-                    message: "at most \(limit) values fit \(family.name), found \(elements.count)", pointer: pointer()))
-            return nil
-        }
-        var values: [JSONValue] = []
-        for (index, element) in elements.enumerated() {
-            switch self.element(element) {
-            case .success(let value): values.append(value)
-            case .failure(let problem):
-                problems.append(
-                    ModelError(message: problem.message, pointer: "\(pointer())/\(index)\(problem.pointer)"))
-            }
-        }
-        return values.count == elements.count ? .array(values) : nil
-    }
-
-    /// The default for the identity, cut to the number of values that fit a family.
-    func canonicalDefault(for family: WidgetFamily) -> JSONValue? {
-        guard let defaultValue, let value = canonical(defaultValue) else { return nil }
-        guard case .array(let elements) = value, let limit = limit(for: family) else { return value }
-        return .array(Array(elements.prefix(limit)))
-    }
-
-    /// A value of the definition itself, for the identity; nil if the definition does not allow it.
-    func canonical(_ value: JSONValue) -> JSONValue? {
-        guard count != .one else { return try? element(value).get() }
-        guard case .array(let elements) = value else { return nil }
-        let values = elements.compactMap { try? element($0).get() }
-        return values.count == elements.count ? .array(values) : nil
-    }
-
-    /// One value for the identity.
-    func element(_ value: JSONValue) -> Result<JSONValue, ModelError> {
-        func expected(_ what: String) -> Result<JSONValue, ModelError> {
-            let found = value.stringValue.map { Text.quoted($0) } ?? value.kind.name
-            return .failure(ModelError(message: "expected \(what), found \(found)"))
-        }
-        switch (type, value) {
-        case (.string, .string), (.boolean, .bool): return .success(value)
-        case (.string, _): return expected("a string")
-        case (.boolean, _): return expected("a boolean")
-        case (.integer(let range, _), .number(let number)):
-            guard let integer = number.int64 else { return .failure(Self.outside(range, number, "an integer")) }
-            return range.problem(with: Double(integer), isInteger: true).map { .failure($0) }
-                ?? .success(.count(integer))
-        case (.integer, _): return expected("an integer")
-        case (.decimal(let range, _), .number(let number)):
-            return range.problem(with: number.double, isInteger: false).map { .failure($0) } ?? .success(value)
-        case (.decimal, _): return expected("a number")
-        case (.date, .string(let text)):
-            return Self.date(text).map { .success(.string($0)) }
-                ?? expected("a date such as 2026-06-22 or 2026-06-22T09:41:00Z")
-        case (.date, _): return expected("a date")
-        case (.url, .string(let text)): return Self.isURL(text) ? .success(value) : expected("an absolute URL")
-        case (.url, _): return expected("a URL")
-        case (.enumeration(let cases), .string(let name)): return choice(name, among: cases)
-        case (.enumeration(let cases), _):
-            return Self.identifier(of: value).map { choice($0, among: cases) } ?? expected("the name of a case")
-        case (.person, _), (.custom, _):
-            return Self.identifier(of: value).map { .success(.string($0)) }
-                ?? expected("an identifier, or an object with \"identifier\" and \"display\"")
-        case (.location, _):
-            return Self.place(value).map { .success($0) }
-                ?? expected("an object with \"latitude\" and \"longitude\"")
-        }
-    }
-
-    private func choice(_ name: String, among cases: [Case]) -> Result<JSONValue, ModelError> {
-        // The provider may have other cases.
-        if hasDynamicOptions || cases.contains(where: { Text.equal($0.name, name) }) { return .success(.string(name)) }
-        let names = cases.map(\.name)
-        return .failure(
-            ModelError(
-                message: MemberChecker.unexpected(
-                    name, expected: "one of \(names.joined(separator: ", "))", among: names)))
-    }
-}
-
-extension IntentParameter {
-    /// Longest URL, in bytes.
-    private static let maximumURLBytes = 2048
-
-    /// Identifier of an object or a person, given alone or with its display string.
-    fileprivate static func identifier(of value: JSONValue) -> String? {
-        let identifier: String?
-        switch value {
-        case .string(let text): identifier = text
-        case .object(let object):
-            guard object.keys.allSatisfy({ $0 == "identifier" || $0 == "display" }),
-                object["display"]?.stringValue != nil || object["display"] == nil
-            else { return nil }
-            identifier = object["identifier"]?.stringValue
-        default: identifier = nil
-        }
-        return identifier.flatMap { $0.isEmpty ? nil : $0 }
-    }
-
-    /// Coordinates in degrees, without the place's display string.
-    fileprivate static func place(_ value: JSONValue) -> JSONValue? {
-        guard case .object(let object) = value,
-            object.keys.allSatisfy({ ["latitude", "longitude", "display"].contains($0) }),
-            let latitude = object["latitude"]?.numberValue, abs(latitude.double) <= 90,
-            let longitude = object["longitude"]?.numberValue, abs(longitude.double) <= 180
-        else { return nil }
-        return ["latitude": .number(latitude), "longitude": .number(longitude)]
-    }
-
-    /// A day, `2026-06-22`, or a point in time in UTC, `2026-06-22T07:41:00Z`; nil for any other text.
-    fileprivate static func date(_ text: String) -> String? {
-        if text.utf8.count == 10, Timestamp(rfc3339: text + "T00:00:00Z") != nil { return text }
-        return Timestamp(rfc3339: text)?.rfc3339
-    }
-
-    /// Whether a text is an absolute URL: a scheme, a colon, and characters that a URL may have.
-    fileprivate static func isURL(_ text: String) -> Bool {
-        text.utf8.count <= maximumURLBytes && hasScheme(text) && text.utf8.drop { $0 != UInt8(ascii: ":") }.count > 1
-            && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && !"\"<>\\^`{|}".utf8.contains($0) }
-    }
-
-    /// Whether a text starts with a URL's scheme and its colon.
-    package static func hasScheme(_ text: String) -> Bool {
-        guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else { return false }
-        let scheme = text.utf8[..<colon]
-        return scheme.first?.isASCIILetter == true
-            && scheme.allSatisfy { $0.isASCIIAlphanumeric || "+-.".utf8.contains($0) }
-    }
-
-    fileprivate static func outside(_ range: NumberRange, _ number: JSONNumber, _ what: String) -> ModelError {
-        ModelError(message: "expected \(what)\(range.words), found \(Text.printable(number.text, maximum: 64))")
-    }
-}
-
-extension IntentParameter.NumberRange {
-    /// The bounds in words, with a space before them; empty: there are none.
-    var words: String {
-        switch (minimum, maximum) {
-        case (let minimum?, let maximum?): " from \(Self.text(minimum)) to \(Self.text(maximum))"
-        case (let minimum?, nil): " from \(Self.text(minimum))"
-        case (nil, let maximum?): " up to \(Self.text(maximum))"
-        case (nil, nil): ""
-        }
-    }
-
-    func problem(with value: Double, isInteger: Bool) -> ModelError? {
-        let what = isInteger ? "an integer" : "a number"
-        guard value >= minimum ?? -.infinity, value <= maximum ?? .infinity else {
-            return ModelError(message: "expected \(what)\(words), found \(Self.text(value))")
-        }
-        guard isInteger, let step, step > 1, (value - (minimum ?? 0)).truncatingRemainder(dividingBy: step) != 0 else {
-            return nil
-        }
-        return ModelError(
-            message: "expected \(what)\(words) in steps of \(Self.text(step)), found \(Self.text(value))")
-    }
-
-    private static func text(_ value: Double) -> String { JSONNumber(value)?.text ?? "\(value)" }
-}
-
 extension IntentDefinition {
     package static let maximumParameters = 50
     private static let maximumTextBytes = 1024
@@ -428,14 +204,14 @@ extension IntentDefinition {
     }
 
     /// Reads the `intent` of a kind.
-    static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentDefinition? {
+    static func read(_ members: inout MemberChecker) -> IntentDefinition? {
         let title = members.string("title", isRequired: true, maximumBytes: maximumTextBytes)
         let description = members.string("description", maximumBytes: 4096, mayBeEmpty: true)
         let category: Category? = members.choice("category")
         let forWidgets = members.boolean("eligibleForWidgets")
         let forSuggestions = members.boolean("eligibleForSuggestions")
         let parameters = members.objects("parameters", maximum: maximumParameters) { member in
-            IntentParameter.read(&member, families: families)
+            IntentParameter.read(&member)
         }
         var combinations: [[String]] = []
         members.forEachElement("supportedCombinations") { value, pointer, errors in
@@ -479,7 +255,7 @@ extension IntentDefinition {
                     MemberChecker.unexpected(parent.name, expected: "a parameter", among: names))
                 continue
             }
-            if definition.canonical(parent.value) == nil {
+            if let value = parent.value, definition.canonical(value) == nil, !members.isStored {
                 members.fail(at: "\(place)/parent/hasExactly", "not a value of \(Text.quoted(parent.name))")
             }
             if isItsOwnAncestor(parameter) {
@@ -543,18 +319,24 @@ extension IntentParameter {
         if hasDynamicOptions { object["dynamicOptions"] = .bool(true) }
         if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
         if hasDynamicDefault { object["dynamicDefault"] = .bool(true) }
-        if let parent { object["parent"] = ["name": .string(parent.name), "hasExactly": parent.value] }
+        if let parent {
+            object["parent"] = JSONValue.object(["name": .string(parent.name)]).adding(
+                parent.value == nil ? "hasAnyValue" : "hasExactly", parent.value ?? true)
+        }
         return .object(object)
     }
 
-    static func read(_ members: inout MemberChecker, families: [WidgetFamily]) -> IntentParameter? {
+    static func read(_ members: inout MemberChecker) -> IntentParameter? {
         let name = members.string("name", isRequired: true)
         let displayName = members.string("displayName", maximumBytes: 1024)
         let type = readType(&members)
         let isSeveral = members.boolean("several") ?? false
         let size = members.object("size") { size -> [WidgetFamily: Int]? in
             var limits: [WidgetFamily: Int] = [:]
-            for family in families { limits[family] = size.integer(family.name, in: 1...100).map(Int.init) }
+            // Those that the kind does not offer have no effect until it does.
+            for family in WidgetFamily.allCases {
+                limits[family] = size.integer(family.name, in: 1...100).map(Int.init)
+            }
             return limits
         }
         let defaultValue = members.optional("default")
@@ -563,19 +345,14 @@ extension IntentParameter {
             search.string("prompt", isRequired: true, maximumBytes: 1024)
         }
         let dynamicDefault = members.boolean("dynamicDefault") ?? false
-        let parent = members.object("parent") { parent -> Parent? in
-            let name = parent.string("name", isRequired: true)
-            let value = parent.required("hasExactly")
-            guard let name, let value else { return nil }
-            return Parent(name: name, value: value)
-        }
+        let parent = members.object("parent", Parent.read)
         // A parameter with errors keeps its index, which pointers to later ones depend on.
         let parameter = IntentParameter(
             name: name ?? "", displayName: displayName ?? name ?? "", type: type ?? .string(.sentences),
             count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one), defaultValue: defaultValue,
             hasDynamicOptions: options || search != nil, searchPrompt: search, hasDynamicDefault: dynamicDefault,
             parent: parent)
-        if type != nil, let defaultValue, parameter.canonical(defaultValue) == nil {
+        if type != nil, let defaultValue, parameter.canonical(defaultValue) == nil, !members.isStored {
             var problems: [ModelError] = []
             _ = parameter.read(defaultValue, family: .systemSmall, at: "", &problems)
             members.fail(in: "default", problems.first?.message ?? "not a value of the parameter")
@@ -628,6 +405,21 @@ extension IntentParameter {
         "maximum": ["integer", "decimal"], "step": ["integer", "decimal"], "cases": ["enumeration"],
         "typeName": ["custom"],
     ]
+}
+
+extension IntentParameter.Parent {
+    fileprivate static func read(_ members: inout MemberChecker) -> Self? {
+        let name = members.string("name", isRequired: true)
+        let value = members.optional("hasExactly")
+        let hasAnyValue = members.boolean("hasAnyValue")
+        switch (value, hasAnyValue) {
+        case (nil, nil): members.fail(in: "hasExactly", "expected hasExactly with a value, or hasAnyValue: true")
+        case (nil, false?): members.fail(in: "hasAnyValue", "expected true, or to be left out")
+        case (_?, _?): members.fail(in: "hasAnyValue", "expected hasExactly or hasAnyValue, not both")
+        case (nil, true?), (_?, nil): return name.map { Self(name: $0, value: value) }
+        }
+        return nil
+    }
 }
 
 extension IntentParameter.NumberRange {

@@ -343,7 +343,7 @@ extension KindDefinition {
         _ json: JSONValue, at pointer: String, _ form: Form, _ errors: inout [ModelError]
     ) -> KindDefinition? {
         guard
-            var members = MemberChecker(json, at: pointer, ignoresUnknown: form.isStored, errors: &errors)
+            var members = MemberChecker(json, at: pointer, isStored: form.isStored, errors: &errors)
         else { return nil }
         defer { errors.append(contentsOf: members.errors) }
 
@@ -372,9 +372,7 @@ extension KindDefinition {
         let reloadTolerance = members.duration("reloadTolerance", in: .zero...(.seconds(86_400)))
         let freshnessObjective = members.duration("freshnessObjective", in: .seconds(1)...(.seconds(86_400)))
         let snapshots = members.boolean("snapshots")
-        let intent = members.object("intent") {
-            IntentDefinition.read(&$0, families: families ?? WidgetFamily.allCases)
-        }
+        let intent = members.object("intent", IntentDefinition.read)
         let widgetURL = readWidgetURL(&members, intent)
         members.refuseUnknown()
 
@@ -412,6 +410,8 @@ extension KindDefinition {
                 let unknown = template.parameters.first(where: { name in !names.contains { Text.equal($0, name) } })
             {
                 members.fail(in: "widgetURL", MemberChecker.unexpected(unknown, expected: "a parameter", among: names))
+            } else if !members.isStored, let problem = IntentParameter.unsafeScheme(of: text) {
+                members.fail(in: "widgetURL", problem.message)
             }
         } catch {
             members.fail(in: "widgetURL", error.message)

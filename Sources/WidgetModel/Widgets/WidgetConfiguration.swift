@@ -36,7 +36,7 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
             for (index, element) in elements.enumerated() { try Self.check(element, at: "\(pointer)/\(index)") }
         }
         let canonical = value.canonical
-        if let problem = Self.problem(of: canonical) { throw ModelError(message: problem) }
+        if let problem = Self.problem(of: canonical) { throw problem }
         self.init(checked: canonical)
     }
 
@@ -55,10 +55,16 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
     }
 
     /// Reason why a canonical form cannot be stored, or nil.
-    private static func problem(of canonical: String) -> String? {
+    private static func problem(of canonical: String) -> ModelError? {
         let count = canonical.utf8.count
-        guard count <= maximumBytes else { return "must be at most \(maximumBytes) bytes, is \(count)" }
-        return canonical.hasEscapedNull ? "must not contain U+0000" : nil
+        guard count <= maximumBytes else {
+            return ModelError(message: "must be at most \(maximumBytes) bytes, is \(count)")
+        }
+        guard canonical.hasEscapedNull else { return nil }
+        let members = (try? JSONValue.parse(canonical))?.objectValue?.members ?? []
+        let member = members.first { $0.key.utf8.contains(0) || $0.value.canonical.hasEscapedNull }
+        return ModelError(
+            message: "must not contain U+0000", pointer: member.map { "/" + JSONPointer.foreignToken($0.key) } ?? "")
     }
 
     /// Reads a configuration from JSON text, as it is stored.
@@ -87,7 +93,12 @@ package struct WidgetConfiguration: Hashable, Sendable, CustomStringConvertible 
         try reader.expect(.object)
         let offset = reader.position
         let canonical = try reader.canonicalText(Self.checkMembers)
-        if let problem = Self.problem(of: canonical) { throw reader.failure(.invalidValue, problem, at: offset) }
+        if let problem = Self.problem(of: canonical) {
+            let error = reader.failure(.invalidValue, problem.message, at: offset)
+            throw JSONError(
+                kind: error.kind, message: error.message, byteOffset: error.byteOffset,
+                pointer: error.pointer + problem.pointer)
+        }
         self.init(checked: canonical)
     }
 

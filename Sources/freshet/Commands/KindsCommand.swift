@@ -49,6 +49,7 @@ struct KindsCommand: AsyncParsableCommand {
             try await output.settings.withStore { store, settings in
                 let apps = manifest.map(\.definition)
                 try await settings.providers.check(apps, file: file)
+                for notice in apps.flatMap(\.kinds).flatMap(\.notices) { Terminal.complain("\(file): \(notice)") }
                 let changes: [KindChange]
                 if dryRun {
                     changes = try await store.difference(apps)

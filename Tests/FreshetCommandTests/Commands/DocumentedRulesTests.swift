@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Table of the rules of stacks in `Tests/README.md`, whose tests must exist.
+/// Tables of the rules of stacks and configurations in `Tests/README.md`, whose tests must exist.
 @Suite(.timeLimit(.patience))
 struct DocumentedRulesTests {
     private static let tests = URL(fileURLWithPath: #filePath)
@@ -18,10 +18,12 @@ struct DocumentedRulesTests {
             .map { try String(contentsOf: $0, encoding: .utf8) }
     }
 
-    @Test("Every rule of relevance and suggestions has a test that cites it")
+    @Test("Every rule of configurations, relevance and suggestions has a test that cites it")
     func rules() throws {
         let document = try String(contentsOf: Self.tests.appendingPathComponent("README.md"), encoding: .utf8)
-        let rows = document.split(separator: "\n").filter { $0.hasPrefix("| E: ") || $0.hasPrefix("| F: ") }
+        let rows = document.split(separator: "\n").filter { row in
+            ["| D: ", "| E: ", "| F: "].contains { row.hasPrefix($0) }
+        }
         #expect(rows.count { $0.hasPrefix("| E: ") } == 8 && rows.count { $0.hasPrefix("| F: ") } == 7)
         let sources = try Self.sources()
         for row in rows {

@@ -26,6 +26,12 @@ struct FormBrowserTests {
                 $0.intent?.parameters += [
                     IntentParameter(name: "owner", displayName: "Owner", type: .person),
                     IntentParameter(name: "loud", displayName: "Loud", type: .boolean),
+                    IntentParameter(
+                        name: "quiet", displayName: "Quiet", type: .string(.none),
+                        parent: .init(name: "loud", value: false)),
+                    IntentParameter(
+                        name: "memo", displayName: "Memo", type: .string(.none),
+                        parent: .init(name: "shops", value: nil)),
                     IntentParameter(name: "since", displayName: "Since", type: .date),
                     IntentParameter(
                         name: "nickname", displayName: "Nickname", type: .string(.none),
@@ -46,7 +52,7 @@ struct FormBrowserTests {
                     "card": ["identifier": "debit", "display": "Everyday Debit"], "category": "groceries",
                     "hidden": false, "limit": 3, "shops": [["identifier": "soup", "display": "SoupPay"]],
                     "owner": ["identifier": "p1", "display": "Ann"], "since": "2026-06-22T12:00:00+02:00",
-                    "nickname": .null,
+                    "nickname": .null, "loud": false,
                 ])
                 #expect(event == .configured(app: TestKinds.app, widget: "w1", configuration: configuration))
             }

@@ -34,6 +34,9 @@ def use(browser, url, token, folder):
     browser.key(" ")
     browser.wait(shown("limit"))
 
+    # A switch without a value is off. A row that needs any value of another one is hidden while that is empty.
+    assert browser.run(shown("quiet")) and not browser.run(shown("memo"))
+
     # Search while typing, in the provider's sections; the option is chosen with the keyboard.
     options = f"[...document.querySelectorAll('{row('card')} [role=option]')].map(o => o.dataset.display).join()"
     browser.run(f"document.querySelector('{row('card')} input').focus()")
@@ -71,7 +74,7 @@ def use(browser, url, token, folder):
         browser.wait(f"JSON.parse(document.querySelector('{field} .combo').dataset.value || '{{}}').identifier", text)
         if number == 1:
             browser.click(f"{row('shops')} .add")
-    assert browser.run(f"document.querySelector('{row('shops')} .add').disabled")
+    assert browser.run(f"document.querySelector('{row('shops')} .add').disabled") and browser.run(shown("memo"))
     assert browser.run(f"document.querySelector('{row('shops')} .count').textContent") == "2 of 2"
     browser.click(f"{row('shops')} li:nth-child(2) .up")
     browser.wait(f"JSON.parse(document.querySelector('{row('shops')} li .combo').dataset.value).identifier", "soup")

@@ -68,6 +68,22 @@ struct ConfigurationFormTests {
         #expect(row.parentValue(in: try Self.form().rows) == .bool(false))
     }
 
+    @Test("D: the form shows a switch without a value as off, and the row that depends on it")
+    func switchIsOff() throws {
+        let intent = """
+            {"title": "T", "parameters": [
+              {"name": "mirror", "type": "boolean"}, {"name": "card", "type": "custom"},
+              {"name": "calendar", "type": "string", "parent": {"name": "mirror", "hasExactly": false}},
+              {"name": "limit", "type": "integer", "parent": {"name": "card", "hasAnyValue": true}}]}
+            """
+        let rows = try Self.form(intent).rows
+        #expect(rows.map(\.isShown) == [true, true, true, false] && rows[0].value == false as JSONValue)
+        #expect(rows[3].parentValue(in: rows) == nil)
+        #expect(try Self.form(intent, #"{"card": "acme"}"#).rows[3].isShown)
+        let json = try Self.form(intent).json { $0 }["rows"]?.arrayValue?.last
+        #expect(json?["parent"] == ["name": "card", "hasAnyValue": true] && json?["shown"] == false)
+    }
+
     @Test("D: rows have the configured values with display strings, or else the defaults, or none")
     func values() throws {
         let form = try Self.form(

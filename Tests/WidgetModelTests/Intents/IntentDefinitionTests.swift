@@ -124,6 +124,19 @@ struct IntentDefinitionTests {
             (#""type": "enumeration", "cases": [{"name": "a"}, {"name": "a"}]"#, "cases/1/name", "already defined"),
             (#""type": "string", "size": {"systemSmal": 1}"#, "size/systemSmal", "did you mean \"systemSmall\"?"),
             (#""type": "string", "several": true, "default": "a""#, "default", "expected an array, found a string"),
+            (#""type": "decimal", "step": 0.25, "default": 0.3"#, "default", "in steps of 0.25, found 0.3"),
+            (
+                #""type": "string", "parent": {"name": "p"}"#, "parent/hasExactly",
+                "expected hasExactly with a value, or hasAnyValue: true"
+            ),
+            (
+                #""type": "string", "parent": {"name": "p", "hasAnyValue": false}"#, "parent/hasAnyValue",
+                "expected true"
+            ),
+            (
+                #""type": "string", "parent": {"name": "p", "hasExactly": 1, "hasAnyValue": true}"#,
+                "parent/hasAnyValue", "not both"
+            ),
             (#""type": "boolean", "default": 1"#, "default", "expected a boolean, found a number"),
         ])
     func members(parameter: String, pointer: String, message: String) throws {
@@ -143,7 +156,8 @@ struct IntentDefinitionTests {
                   {"name": "a", "type": "boolean", "parent": {"name": "b", "hasExactly": true}},
                   {"name": "b", "type": "boolean", "parent": {"name": "a", "hasExactly": true}},
                   {"name": "c", "type": "boolean", "parent": {"name": "cuont", "hasExactly": 1}},
-                  {"name": "d", "type": "boolean", "parent": {"name": "count", "hasExactly": "x"}}],
+                  {"name": "d", "type": "boolean", "parent": {"name": "count", "hasExactly": "x"}},
+                  {"name": "e", "type": "boolean", "parent": {"name": "f", "hasAnyValue": true}}],
                  "supportedCombinations": [["cont"]]}
                 """
         ).errors
@@ -151,7 +165,7 @@ struct IntentDefinitionTests {
             errors.map(\.pointer) == [
                 "/intent/parameters/1/name", "/intent/parameters/2/parent", "/intent/parameters/3/parent",
                 "/intent/parameters/4/parent/name", "/intent/parameters/5/parent/hasExactly",
-                "/intent/supportedCombinations/0/0",
+                "/intent/parameters/6/parent/name", "/intent/supportedCombinations/0/0",
             ])
         #expect(errors[3].message.contains("did you mean \"count\"?"))
     }
@@ -172,6 +186,8 @@ struct IntentValueTests {
             (#""type": "string""#, #""Lunch""#, #""Lunch""#), (#""type": "boolean""#, "false", "false"),
             (#""type": "integer", "minimum": -2, "maximum": 2"#, "-2", "-2"),
             (#""type": "integer""#, "4.0", "4"), (#""type": "decimal", "maximum": 1"#, "0.50", "0.5"),
+            (#""type": "decimal", "minimum": -0.7, "step": 0.1"#, "0.3", "0.3"),
+            (#""type": "decimal", "step": 0.01"#, "123456.78", "123456.78"),
             (#""type": "person""#, #"{"identifier": "p1", "display": "Ann"}"#, #""p1""#),
             (#""type": "custom""#, #""acme""#, #""acme""#),
             (#""type": "custom""#, #"{"display": "ACME Card", "identifier": "acme"}"#, #""acme""#),
@@ -205,11 +221,37 @@ struct IntentValueTests {
             ),
             (#""type": "integer", "minimum": 1, "step": 2"#, "2", "/p", "in steps of 2"),
             (#""type": "decimal", "maximum": 1"#, "1.5", "/p", "expected a number up to 1, found 1.5"),
-            (#""type": "person""#, "7", "/p", "identifier"),
-            (#""type": "custom""#, #"{"display": "ACME"}"#, "/p", "identifier"),
-            (#""type": "location""#, #"{"latitude": 91, "longitude": 0}"#, "/p", "latitude"),
+            (
+                #""type": "decimal", "minimum": 0, "maximum": 1, "step": 0.1"#, "0.35", "/p",
+                "from 0 to 1 in steps of 0.1, found 0.35"
+            ),
+            (#""type": "person""#, "7", "/p", "expected an identifier, or an object"),
+            (#""type": "custom""#, #"{"display": "ACME"}"#, "/p/identifier", "\"identifier\" is missing"),
+            (#""type": "custom""#, #"{"identifier": ""}"#, "/p/identifier", "expected an identifier, found \"\""),
+            (
+                #""type": "custom""#, #"{"identifier": "a", "dispaly": "A"}"#, "/p/dispaly",
+                #"unknown member "dispaly", expected identifier, display; did you mean "display"?"#
+            ),
+            (
+                #""type": "person""#, #"{"identifier": "a", "display": 7}"#, "/p/display",
+                "expected a text, found a number"
+            ),
+            (
+                #""type": "location""#, #"{"latitude": 91, "longitude": 0}"#, "/p/latitude",
+                "expected a number from -90 to 90, found 91"
+            ),
+            (#""type": "location""#, #"{"latitude": 1}"#, "/p/longitude", "\"longitude\" is missing"),
+            (
+                #""type": "location""#, #"{"latitude": 1, "longitude": 2, "display": 3}"#, "/p/display",
+                "expected a text, found a number"
+            ),
             (#""type": "date""#, #""2026-02-30""#, "/p", "a date such as"),
-            (#""type": "url""#, #""panda""#, "/p", "absolute URL"),
+            (#""type": "url""#, #""panda""#, "/p", "expected an absolute URL, found \"panda\""),
+            (#""type": "url""#, #""JavaScript:alert(1)""#, "/p", "the scheme javascript is not safe in a link"),
+            (
+                #""type": "url""#, "\"https://a.example/\(String(repeating: "x", count: 2031))\"", "/p",
+                "expected at most 2048 bytes, found 2049"
+            ),
             (
                 #""type": "enumeration", "cases": [{"name": "groceries"}]"#, #""grocerys""#, "/p",
                 "did you mean \"groceries\"?"
@@ -257,6 +299,88 @@ struct IntentValueTests {
         #expect(
             try Self.resolve(#"{"calendar": "work", "mirror": false}"#, intent).effective.canonical
                 == #"{"calendar":"work","mirror":false}"#)
+    }
+
+    @Test("D: a switch without a default is off: a parameter that is shown if it is off is shown while it is unset")
+    func switchIsOff() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "mirror", "type": "boolean"},
+                {"name": "calendar", "type": "custom", "parent": {"name": "mirror", "hasExactly": false}}
+                """)
+        let off = #"{"calendar":"work","mirror":false}"#
+        #expect(try Self.resolve(#"{"calendar": "work"}"#, intent).effective.canonical == off)
+        #expect(try Self.resolve(off, intent).effective.canonical == off)
+        let on = try Self.resolve(#"{"calendar": "work", "mirror": true}"#, intent).effective
+        #expect(on.canonical == #"{"mirror":true}"#)
+    }
+
+    @Test("D: an empty text or list is none, since forms cannot tell them apart, unless there is a default")
+    func empty() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "note", "type": "string"}, {"name": "cards", "type": "custom", "several": true},
+                {"name": "none", "type": "string", "several": true, "default": []},
+                {"name": "shops", "type": "string", "several": true, "default": ["soup"]},
+                {"name": "title", "type": "string", "default": "Purchases"}
+                """)
+        let unset = try Self.resolve("{}", intent).effective
+        #expect(unset.canonical == #"{"shops":["soup"],"title":"Purchases"}"#)
+        #expect(try Self.resolve(#"{"note": "", "cards": [], "none": []}"#, intent).effective == unset)
+        let emptied = try Self.resolve(#"{"shops": [], "title": ""}"#, intent).effective
+        #expect(emptied.canonical == #"{"shops":[],"title":""}"#)
+    }
+
+    @Test(
+        "D: a parameter may be shown only if its parent has any value: chosen or by default, and not empty",
+        arguments: [
+            (#""type": "custom""#, "{}", false), (#""type": "custom""#, #"{"p": "acme", "c": "x"}"#, true),
+            (#""type": "custom""#, #"{"p": null, "c": "x"}"#, false),
+            (#""type": "custom", "default": "acme""#, #"{"c": "x"}"#, true),
+            (#""type": "custom", "several": true"#, #"{"p": [], "c": "x"}"#, false),
+            (#""type": "custom", "several": true, "default": ["acme"]"#, #"{"p": [], "c": "x"}"#, false),
+            (#""type": "string""#, #"{"p": "", "c": "x"}"#, false),
+            (#""type": "integer", "maximum": 5"#, #"{"p": 9, "c": "x"}"#, false),
+            (#""type": "boolean""#, #"{"c": "x"}"#, true),
+            (#""type": "custom", "parent": {"name": "q", "hasAnyValue": true}"#, #"{"p": "acme", "c": "x"}"#, false),
+        ])
+    func anyValue(parent: String, configuration: String, isShown: Bool) throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: """
+                {"name": "p", \(parent)}, {"name": "q", "type": "string"},
+                {"name": "c", "type": "string", "parent": {"name": "p", "hasAnyValue": true}}
+                """)
+        let effective = try Self.resolve(configuration, intent).effective.value
+        #expect((effective["c"] != nil) == isShown && intent.parameter("c")?.parent == .init(name: "p", value: nil))
+        let kind = KindDefinition(name: "K", providerURL: "https://p.example", placeholder: 1, intent: intent)
+        #expect(try KindDefinition(json: kind.json()) == kind)
+    }
+
+    @Test("A change is checked without the values that the widget has already and that no longer fit")
+    func misfits() throws {
+        let intent = try IntentDefinitionTests.intent(
+            parameters: #"{"name": "limit", "type": "integer", "maximum": 5}, {"name": "hidden", "type": "boolean"}"#)
+        let kind = KindDefinition(name: "K", providerURL: "https://p.example", placeholder: 1, intent: intent)
+        let stored = try WidgetConfiguration(["limit": 9, "gone": 1])
+        func pointers(_ change: JSONValue) throws -> [String] {
+            kind.problems(with: try WidgetConfiguration(change), replacing: stored, family: .systemSmall).map(\.pointer)
+        }
+        #expect(try pointers(["limit": 9, "gone": 1, "hidden": true]) == [])
+        #expect(try pointers(["limit": 8, "gone": 1]) == ["/configuration/limit"])
+        #expect(try pointers(["limit": 9, "new": 1, "hidden": 7]) == ["/configuration/hidden", "/configuration/new"])
+    }
+
+    @Test("Stored definitions with values that are not allowed any more stay readable")
+    func stored() throws {
+        var intent = try IntentDefinitionTests.intent(
+            parameters: #"{"name": "volume", "type": "decimal", "step": 0.25}, {"name": "note", "type": "string"}"#)
+        intent.parameters[0].defaultValue = .decimal(0.3)
+        intent.parameters[1].parent = .init(name: "volume", value: .decimal(0.3))
+        let kind = KindDefinition(
+            name: "K", providerURL: "https://p.example", placeholder: 1, widgetURL: "data:x", intent: intent)
+        #expect(try KindDefinition(json: kind.json()) == kind)
+        #expect(KindDefinition.validate(kind.json()).errors.count == 3)
+        #expect(try Self.resolve(#"{"note": "x"}"#, intent).effective == .empty)
     }
 
     @Test("D: an array may have a fixed size per family: three items fit a small widget, six a medium one")
