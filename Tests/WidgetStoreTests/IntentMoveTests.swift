@@ -54,6 +54,27 @@ struct IntentMoveTests {
         }
     }
 
+    @Test("Applying a changed intent counts the timelines that will move")
+    func countOfMoves() async throws {
+        try await withMisfits { store, _ in
+            func moving(_ parameters: [IntentParameter]) async throws -> Int? {
+                let intent = IntentDefinition(title: "Purchases", parameters: parameters)
+                let apps = try await store.changing("Purchases") { $0.intent = intent }
+                let change = try await store.store.difference(apps).first { $0.kind == "Purchases" }
+                #expect(change?.movingIsMinimum == false)
+                return change?.moving
+            }
+            var renamed = count
+            renamed.displayName = "Number"
+            // w1 has a value of its own, and w2 the default.
+            var other = count
+            other.defaultValue = .number(JSONNumber(2))
+            var moves: [Int?] = []
+            for parameters in [[card, renamed], [card, other], [card]] { moves.append(try await moving(parameters)) }
+            #expect(moves == [0, 1, 2])
+        }
+    }
+
     @Test("A value without a parameter stays in the widget's configuration and is not in its timeline's")
     func parameterRemoved() async throws {
         try await withMisfits { store, kindID in

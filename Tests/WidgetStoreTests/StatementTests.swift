@@ -12,8 +12,6 @@ import WidgetModel
 @Suite("PostgreSQL accepts every statement", .timeLimit(.patience))
 struct StatementTests {
     private static let kind = KindDefinition(name: "a", providerURL: "http://a", placeholder: [:])
-    private static let registered = RegisteredKind(
-        id: 1, appID: 1, app: "a", isDeveloperMode: false, definition: kind)
     private static let environment = WidgetEnvironment(storedLocale: "en", timeZone: "UTC")
     private static let letter = DeadLetter(
         topic: "a", partition: 1, offset: 1, app: nil, code: "a", error: "a", key: nil, headers: [], payload: nil)
@@ -65,7 +63,7 @@ struct StatementTests {
         Statements.leaveIngest(0), Statements.recordCluster("a"),
         Statements.replaceCluster("a"), Statements.recordSweep([]),
         Statements.kindsToChange(maximumLists: 1), Statements.lockKindChange(kindID: 1),
-        Statements.kindChangePage(registered, retires: true, after: 1, limit: 1),
+        Statements.kindChangePage(kindID: 1, definition: kind, retires: true, after: 1, limit: 1),
         Statements.configurationsShown(kindID: 1, after: 1, through: 1), Statements.widgetsShowing([], limit: 1),
         Statements.removeWidgets([], from: []),
         Statements.advanceKindChange(kindID: 1, cursor: 1, changed: 1),

@@ -242,7 +242,7 @@ extension ConsoleVisit {
                 }
                 let limit = WidgetStore.timelineCountLimit
                 let moving = change.moving.map {
-                    "\($0 < limit ? "" : "at least ")\(ConsolePage.grouped("\(min($0, limit))"))"
+                    "\($0 < limit && !change.movingIsMinimum ? "" : "at least ")\(ConsolePage.grouped("\(min($0, limit))"))"
                 }
                 return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
             }

@@ -65,6 +65,7 @@ extension KindChange {
             "fields": .texts(fields),
         ]
         object["moving"] = moving.map { .count($0) }
+        if movingIsMinimum { object["movingIsMinimum"] = .bool(true) }
         return .object(object)
     }
 }

@@ -119,10 +119,10 @@ extension PostgresStatement where Self == Statements {
     ///
     /// Strays are all of a retired kind, else those of another identity. They include orphaned ones that a widget still
     /// shows, placed by a transaction that the orphaning one did not see.
-    package static func kindChangePage(_ kind: RegisteredKind, retires: Bool, after cursor: Int64, limit: Int)
-        -> PostgresQuery<(examined: Int, last: Int64?, strays: [Int64])>
-    {
-        PostgresQuery(kindChangePageSQL, kind.id, cursor, limit, retires, kind.definition.identityParts) { row in
+    package static func kindChangePage(
+        kindID: Int32, definition: KindDefinition, retires: Bool, after cursor: Int64, limit: Int
+    ) -> PostgresQuery<(examined: Int, last: Int64?, strays: [Int64])> {
+        PostgresQuery(kindChangePageSQL, kindID, cursor, limit, retires, definition.identityParts) { row in
             try (examined: row.value("examined"), last: row.optional("last"), strays: row.array("strays"))
         }
     }
@@ -249,7 +249,9 @@ extension WidgetStore {
             guard let change = try await connection.query(.lockKindChange(kindID: kindID)).first,
                 let kind = try await connection.query(.listKinds(id: kindID)).readable.first
             else { return nil }
-            let query = Statements.kindChangePage(kind, retires: change.retires, after: change.cursor, limit: limit)
+            let query = Statements.kindChangePage(
+                kindID: kindID, definition: kind.definition, retires: change.retires, after: change.cursor,
+                limit: limit)
             guard let page = try await connection.query(query).first else { return nil }
             var chunk = KindChunk()
             var isWhole = true
@@ -380,13 +382,48 @@ extension WidgetStore {
     }
 }
 
+extension WidgetStore {
+    /// Most timelines that are compared to count those that a changed intent moves.
+    private static let comparedTimelines = 100_000
+
+    /// Timelines that widgets of a kind leave by a definition with other parameters.
+    ///
+    /// - Returns: their number among those that are compared, and whether there are more.
+    func countMoving(
+        kindID: Int32, to definition: KindDefinition, _ connection: PostgresConnection
+    ) async throws -> (count: Int, isMinimum: Bool) {
+        var (count, compared, cursor) = (0, 0, Int64(0))
+        while compared < Self.comparedTimelines {
+            let query = Statements.kindChangePage(
+                kindID: kindID, definition: definition, retires: false, after: cursor, limit: 10_000)
+            guard let page = try await connection.query(query).first, let last = page.last else {
+                return (count, false)
+            }
+            let shown = Statements.configurationsShown(kindID: kindID, after: cursor, through: last)
+            let others = try await connection.query(shown).filter { definition.compare($0).isElsewhere }
+            count += Set(page.strays).union(others.map(\.widgets.timeline)).count
+            compared += page.examined
+            cursor = last
+        }
+        return (count, true)
+    }
+}
+
 extension KindDefinition {
     /// Whether widgets of a configuration have to show another timeline, or have other misfits.
     fileprivate func hasOther(_ configuration: ShownConfiguration) -> Bool {
+        let comparison = compare(configuration)
+        return comparison.isElsewhere || comparison.misfits != configuration.misfits
+    }
+
+    /// Whether widgets of a configuration have to show another timeline, and the number of their misfits.
+    fileprivate func compare(_ configuration: ShownConfiguration) -> (isElsewhere: Bool, misfits: Int) {
         let widgets = configuration.widgets
         let given = WidgetConfiguration(storedCanonical: widgets.configuration ?? configuration.shown)
         let resolution = widgets.family.flatMap { intent?.resolve(given, family: $0) }
-        return !Text.equal((resolution?.effective ?? given).canonical, configuration.shown)
-            || resolution?.problems.count ?? 0 != configuration.misfits
+        return (
+            !Text.equal((resolution?.effective ?? given).canonical, configuration.shown),
+            resolution?.problems.count ?? 0
+        )
     }
 }

@@ -300,6 +300,8 @@ package struct KindChange: Hashable, Sendable {
     /// Timelines whose widgets move to another identity, counted up to ``WidgetStore/timelineCountLimit``; nil if the
     /// identity stays.
     package var moving: Int?
+    /// Whether more timelines may move: the kind has too many to compare their configurations.
+    package var movingIsMinimum = false
 }
 
 extension WidgetStore {
@@ -375,7 +377,10 @@ extension WidgetStore {
                 let fields = old.differingFields(from: kind)
                 var change = KindChange(
                     app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
-                if old.hasOtherIdentity(than: kind) {
+                if old.hasOtherConfigurations(than: kind) {
+                    let (count, isMinimum) = try await countMoving(kindID: old.id, to: kind, connection)
+                    (change.moving, change.movingIsMinimum) = (count, isMinimum)
+                } else if old.hasOtherIdentity(than: kind) {
                     let strays = Statements.countStrays(
                         kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
                     change.moving = try await connection.query(strays).first ?? 0

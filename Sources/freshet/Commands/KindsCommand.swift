@@ -60,7 +60,8 @@ struct KindsCommand: AsyncParsableCommand {
                 let lines = changes.map { change in
                     let fields = change.fields.isEmpty ? "" : ": " + change.fields.joined(separator: ", ")
                     let moving = change.moving.map {
-                        "; \(Figure.count($0, limit: WidgetStore.timelineCountLimit)) timelines will move"
+                        "; \(change.movingIsMinimum ? "at least " : "")"
+                            + "\(Figure.count($0, limit: WidgetStore.timelineCountLimit)) timelines will move"
                     }
                     return "\(change.action.symbol) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }
