@@ -289,7 +289,7 @@ let package = Package(
             name: "FreshetServiceTests",
             dependencies: [
                 "FreshetService", "SampleProvider", "KafkaClient", "ReloadWorkers", "WidgetAPI",
-                "WidgetDelivery", "JSON", "WidgetModel", "TestSupport", logging,
+                "WidgetDelivery", "JSON", "WidgetModel", "Fuzzing", "TestSupport", logging,
             ],
             swiftSettings: strict),
         .testTarget(

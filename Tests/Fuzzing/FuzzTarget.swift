@@ -19,6 +19,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case json
     case timestamp
     case manifest
+    /// Xcode's intent definitions with their strings.
+    case intents
 }
 
 /// A violated property, other than a crash.
@@ -82,6 +84,7 @@ package struct Fuzzer: Sendable {
         case .json: return try json(&random)
         case .timestamp: return try timestamp(&random)
         case .manifest: return try manifest(&random)
+        case .intents: return try intents(&random)
         }
     }
 

@@ -106,6 +106,35 @@ extension Fuzzer {
         return FuzzOutcome(accepted: bytes.count)
     }
 
+    func intents(_ random: inout InputGenerator) throws(FuzzFinding) -> FuzzOutcome {
+        let file = IntentFile(&random)
+        var bytes = file.definition
+        if random.chance(1, of: 2) { bytes = random.mutated(bytes, with: [bytes]) }
+        var strings = file.strings
+        if random.chance(1, of: 4) { strings["de"] = strings["de"].map { random.mutated($0, with: [$0]) } }
+        recorder?.note(bytes)
+        let intents: XcodeIntents
+        do throws(CommandFailure) {
+            intents = try XcodeIntents(bytes, strings: strings)
+        } catch {
+            try Self.check(message: error.message, pointer: nil, of: bytes.count)
+            return FuzzOutcome(refused: bytes.count, as: "refused")
+        }
+        for notice in intents.notices { try Self.check(message: notice, pointer: nil, of: bytes.count) }
+        guard !intents.intents.isEmpty else { return FuzzOutcome(refused: bytes.count, as: "noIntent") }
+        let manifest: [Manifest]
+        do {
+            let json = try intents.manifest(app: "app", provider: "https://localhost", placeholder: [:])
+            manifest = try Manifest.read(text: json.yaml(), file: "fuzz.yaml", environment: [:])
+        } catch {
+            throw FuzzFinding("the manifest cannot be applied: \(error)")
+        }
+        try Self.expect(
+            manifest.flatMap(\.definition.kinds).map(\.intent) == intents.intents.map(\.definition),
+            "the manifest has other intents")
+        return FuzzOutcome(accepted: bytes.count)
+    }
+
     private static func check(_ error: ManifestError, of text: String) throws(FuzzFinding) {
         try expect(!error.problems.isEmpty, "refused without a reason")
         let lines =

@@ -14,7 +14,7 @@ struct FuzzTests {
     @Test("Broken input is refused without a crash, and valid input is accepted", arguments: FuzzTarget.allCases)
     func short(target: FuzzTarget) throws {
         let fuzzer = Fuzzer(corpus: try Corpus(root: Self.root), seed: 2026)
-        let count = target == .manifest ? 300 : 1_500
+        let count = [.manifest, .intents].contains(target) ? 300 : 1_500
         var accepted = 0
         for number in 0..<count {
             do {

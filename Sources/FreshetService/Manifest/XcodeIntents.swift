@@ -1,165 +1,270 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
 package import JSON
 package import WidgetModel
 
 /// Intents of an Xcode intent definition file (`.intentdefinition`, a property list).
 package struct XcodeIntents {
+    /// With unique names.
     package private(set) var intents: [(name: String, definition: IntentDefinition)] = []
-    /// Parts of the file without an equivalent, each with its place.
+    /// Parts of the files that are left out or replaced, each with its place.
     package private(set) var notices: [String] = []
 
-    /// Cases by name of the enumeration.
-    private var enumerations: [String: [Entry]] = [:]
-    /// Texts by locale and identifier.
-    private let translations: [String: [String: String]]
+    /// Longest notice, in characters.
+    private static let maximumNotice = 250
+
+    private let strings: [String: [String: String]]
+    private var enumerations: [String: [PropertyListEntry]] = [:]
     /// Translations of the intent that is being read.
-    private var localizations: [String: [String: String]] = [:]
+    private var translations = IntentTranslations([:])
 
-    /// Part of a manifest: the kinds with their intents.
-    package var json: JSONValue {
-        ["kinds": .array(intents.map { ["name": .string($0.name), "intent": $0.definition.json()] })]
-    }
-
-    /// - Throws: a failure for a file that is no intent definition.
+    /// - Throws: a failure for a file that is no intent definition or no table of strings.
     /// - Parameters:
     ///   - data: content of the file.
     ///   - strings: content of its `Intents.strings` files, by locale.
     package init(_ data: [UInt8], strings: [String: [UInt8]] = [:]) throws(CommandFailure) {
-        var translations: [String: [String: String]] = [:]
-        for (locale, data) in strings {
-            guard let table = Self.propertyList(data) as? [String: String] else {
-                throw CommandFailure(.failure, "the strings of \(locale) are no table of texts")
-            }
-            translations[locale] = table
-        }
-        self.translations = translations
-        guard let root = Self.propertyList(data) as? [String: Any], root["INIntents"] != nil else {
+        guard let file = PropertyListEntry(propertyList: data), file.has("INIntents") else {
             throw CommandFailure(.failure, "no intent definition: expected a property list with INIntents")
         }
-        let file = Entry(root)
+        var tables: [String: [String: String]] = [:]
+        for (locale, data) in strings.sorted(by: { $0.key < $1.key }) {
+            tables[locale] = try Self.table(data, locale, &notices)
+        }
+        self.strings = tables
         for enumeration in file.entries("INEnums") {
-            // A case without an index stands for an unknown value.
             enumerations[enumeration.text("INEnumName") ?? ""] = enumeration.entries("INEnumValues")
-                .filter { $0.has("INEnumValueIndex") }
         }
         for intent in file.entries("INIntents") { add(intent) }
     }
 
-    private static func propertyList(_ data: [UInt8]) -> Any? {
-        try? PropertyListSerialization.propertyList(from: Data(data), format: nil)
+    /// The kinds with their intents: a manifest, or the part of one without what is nil.
+    ///
+    /// - Throws: a failure if there is no kind, or if a manifest with these kinds could not be applied.
+    package func manifest(
+        app: String? = nil, provider: String? = nil, placeholder: JSONValue? = nil
+    ) throws(CommandFailure) -> JSONValue {
+        guard !intents.isEmpty else { throw CommandFailure(.failure, "there is no custom intent to import") }
+        func document(app: String?, provider: String?, placeholder: JSONValue?) -> JSONValue {
+            var manifest = JSONObject()
+            manifest["app"] = app.map { .string($0) }
+            manifest["provider"] = provider.map { ["url": .string($0)] }
+            manifest["kinds"] = .array(
+                intents.map { name, definition in
+                    var kind: JSONObject = ["name": .string(name)]
+                    kind["placeholder"] = placeholder
+                    kind["intent"] = definition.json()
+                    return .object(kind)
+                })
+            return .object(manifest)
+        }
+        let whole = document(
+            app: app ?? "app", provider: provider ?? "https://localhost", placeholder: placeholder ?? [:])
+        do {
+            _ = try Manifest.read(text: whole.yaml(), file: "the manifest")
+        } catch {
+            throw CommandFailure(.failure, "no manifest can have these intents: \(error)")
+        }
+        return document(app: app, provider: provider, placeholder: placeholder)
     }
 
-    private mutating func add(_ entry: Entry) {
+    private static func table(
+        _ data: [UInt8], _ locale: String, _ notices: inout [String]
+    ) throws(CommandFailure) -> [String: String] {
+        guard !data.isEmpty else {
+            notices.append("the strings of \(locale) are empty")
+            return [:]
+        }
+        guard let entry = PropertyListEntry(propertyList: data) else {
+            throw CommandFailure(.failure, "the strings of \(locale) are no table of texts")
+        }
+        var table: [String: String] = [:]
+        for key in entry.keys {
+            table[key] = entry.text(key).map(line)
+            guard table[key] == nil else { continue }
+            notices.append("the strings of \(locale): the value of \(Text.quoted(key)) is no text")
+        }
+        return table
+    }
+
+    /// A text for display, on one line.
+    private static func line(_ text: String) -> String { Text.printable(text, maximum: .max) }
+
+    private mutating func note(_ place: String, _ message: String) {
+        notices.append(Text.printable("\(place): \(message)", maximum: Self.maximumNotice))
+    }
+
+    private mutating func add(_ entry: PropertyListEntry) {
         let name = entry.text("INIntentName") ?? ""
         guard entry.text("INIntentType") == "Custom" else {
-            return notices.append("\(name): a system intent has no parameters of its own")
+            return note(name, "a system intent has no parameters of its own")
         }
-        localizations = [:]
-        let verb = entry.text("INIntentVerb")?.lowercased() ?? ""
-        let category = entry.text("INIntentCategory") ?? ""
-        let parameters = entry.entries("INIntentParameters")
-            .sorted {
-                $0.number("INIntentParameterDisplayPriority") ?? 0 < $1.number("INIntentParameterDisplayPriority") ?? 0
-            }
-            .compactMap { parameter($0, of: name) }
-        let names = parameters.map(\.name)
-        let combinations = Set(
-            ["INIntentManagedParameterCombinations", "INIntentParameterCombinations"]
-                .flatMap { entry.entry($0)?.keys ?? [] })
-        let definition = IntentDefinition(
-            title: display(entry, "INIntentTitle") ?? name, description: display(entry, "INIntentDescription") ?? "",
-            category: .init(name: verb) ?? .init(name: category) ?? .generic,
-            isEligibleForWidgets: entry.flag("INIntentEligibleForWidgets"),
-            isEligibleForSuggestions: !entry.flag("INIntentIneligibleForSuggestions"), parameters: parameters,
-            supportedCombinations: combinations.sorted().map { $0.split(separator: ",").map(String.init) }
-                .filter { !$0.isEmpty && $0.allSatisfy(names.contains) },
-            localizations: localizations)
-        intents.append((name, definition))
-        // Xcode allows more than a manifest does.
-        let kind = KindDefinition(name: name, providerURL: "https://localhost", placeholder: [:], intent: definition)
-        notices += KindDefinition.validate(kind.json()).errors.map { "\(name): \($0)" }
+        guard !intents.contains(where: { Text.equal($0.name, name) }) else {
+            return note(name, "a second intent of this name is left out")
+        }
+        translations = IntentTranslations(strings)
+        var intent = JSONObject()
+        addText(entry, "INIntentTitle", to: &intent, "title", name)
+        addText(entry, "INIntentDescription", to: &intent, "description", name, maximumBytes: 4096)
+        intent["title"] = intent["title"] ?? .string(name)
+        intent["category"] = .string(category(entry, name).name)
+        intent["eligibleForWidgets"] = .bool(entry.flag("INIntentEligibleForWidgets") ?? false)
+        intent["eligibleForSuggestions"] = .bool(!(entry.flag("INIntentIneligibleForSuggestions") ?? false))
+        intent["parameters"] = .array(parameters(entry, name))
+        intent["supportedCombinations"] = .array(combinations(entry))
+        intent["localizations"] = translations.json
+        let admissible = AdmissibleIntent(.object(intent), name: name)
+        notices += admissible.notices.map { Text.printable($0, maximum: Self.maximumNotice) }
+        if let definition = admissible.definition { intents.append((name, definition)) }
     }
 
-    private mutating func parameter(_ entry: Entry, of intent: String) -> IntentParameter? {
+    private mutating func category(_ entry: PropertyListEntry, _ place: String) -> IntentDefinition.Category {
+        let names = ["INIntentVerb", "INIntentCategory"].compactMap { entry.text($0) }
+        if let category = names.lazy.compactMap({ IntentDefinition.Category(name: $0.lowercased()) }).first {
+            return category
+        }
+        if !names.isEmpty {
+            let words = names.map { Text.quoted($0) }.joined(separator: " of the category ")
+            note(place, "the verb \(words) has no equivalent: the category is generic")
+        }
+        return .generic
+    }
+
+    private func combinations(_ entry: PropertyListEntry) -> [JSONValue] {
+        let keys = ["INIntentManagedParameterCombinations", "INIntentParameterCombinations"]
+            .flatMap { entry.entry($0)?.keys ?? [] }
+        return Set(keys).sorted(by: Text.precedes).map { $0.split(separator: ",").map(String.init) }
+            .filter { !$0.isEmpty }.map { .texts($0) }
+    }
+}
+
+// The rows of the form.
+extension XcodeIntents {
+    private mutating func parameters(_ entry: PropertyListEntry, _ intent: String) -> [JSONValue] {
+        let entries = entry.entries("INIntentParameters").enumerated().map { index, entry in
+            (priority: entry.number("INIntentParameterDisplayPriority")?.double ?? 0, index: index, entry: entry)
+        }
+        let parameters = entries.sorted { ($0.priority, $0.index) < ($1.priority, $1.index) }
+            .compactMap { parameter($0.entry, of: intent) }
+        let maximum = IntentDefinition.maximumParameters
+        if parameters.count > maximum {
+            let surplus = parameters.count - maximum
+            note(intent, "the last \(surplus) parameters are left out: at most \(maximum) are allowed")
+        }
+        return Array(parameters.prefix(maximum))
+    }
+
+    private mutating func parameter(_ entry: PropertyListEntry, of intent: String) -> JSONValue? {
         let name = entry.text("INIntentParameterName") ?? ""
-        let metadata = entry.entry("INIntentParameterMetadata") ?? Entry([:])
-        guard let type = type(entry, with: metadata) else {
-            notices.append("\(intent).\(name): type \(entry.text("INIntentParameterType") ?? "?") has no equivalent")
+        let place = "\(intent).\(name)"
+        let metadata = entry.entry("INIntentParameterMetadata") ?? PropertyListEntry()
+        guard let type = type(entry) else {
+            note(place, "type \(entry.text("INIntentParameterType") ?? "?") has no equivalent")
             return nil
         }
-        var parameter = IntentParameter(
-            name: name, displayName: display(entry, "INIntentParameterDisplayName") ?? name, type: type)
-        let place = "\(intent).\(name)"
-        if case .location = type, let precision = metadata.text("INIntentParameterMetadataType") {
-            notices.append("\(place): locations of type \(precision) only have no equivalent")
+        var parameter: JSONObject = ["name": .string(name), "type": .string(type)]
+        addText(entry, "INIntentParameterDisplayName", to: &parameter, "displayName", place)
+        addMembers(of: type, entry, metadata, to: &parameter, place)
+        addCount(entry, to: &parameter, place)
+        parameter["default"] = defaultValue(entry, metadata, type, place)
+        if parameter["default"] != nil, parameter["several"] ?? parameter["size"] != nil {
+            parameter["default"] = parameter["default"].map { $0.arrayValue == nil ? [$0] : $0 }
         }
-        parameter.count = count(entry, place)
-        parameter.defaultValue = metadata.value("INIntentParameterMetadataDefaultValue", of: type)
-        if case .enumeration(let cases) = type, let name = parameter.defaultValue?.stringValue,
-            !cases.contains(where: { $0.name == name })
-        {
-            // The default is the case that stands for an unknown value.
-            parameter.defaultValue = nil
+        if entry.flag("INIntentParameterSupportsDynamicEnumeration") ?? false {
+            parameter["dynamicOptions"] = true
+            // Code of the app's extension supplies the default of such a parameter, if it has one.
+            if parameter["default"] == nil { parameter["dynamicDefault"] = true }
         }
-        parameter.hasDynamicOptions = entry.flag("INIntentParameterSupportsDynamicEnumeration")
-        // Code of the app's extension supplies the default of such a parameter, if it has one.
-        parameter.hasDynamicDefault = parameter.hasDynamicOptions && parameter.defaultValue == nil
-        if entry.flag("INIntentParameterSupportsSearch") {
-            parameter.searchPrompt = display(entry, "INIntentParameterSearchPrompt") ?? "Search"
+        if entry.flag("INIntentParameterSupportsSearch") ?? false {
+            parameter["search"] = .object(search(entry, place))
         }
         if let relationship = entry.entry("INIntentParameterRelationship") {
-            parameter.parent = parent(relationship, of: place)
+            parameter["parent"] = parent(relationship, of: place)
         }
-        return parameter
+        return .object(parameter)
     }
 
-    private mutating func type(_ entry: Entry, with metadata: Entry) -> IntentParameter.ValueType? {
-        if let enumeration = entry.text("INIntentParameterEnumType") {
-            return .enumeration(
-                (enumerations[enumeration] ?? []).map { value in
-                    let name = value.text("INEnumValueName") ?? ""
-                    return .init(name: name, displayName: display(value, "INEnumValueDisplayName") ?? name)
-                })
+    /// Name of a parameter's type; nil for none.
+    private func type(_ entry: PropertyListEntry) -> String? {
+        if entry.has("INIntentParameterEnumType") { return "enumeration" }
+        return switch entry.text("INIntentParameterType") {
+        case "String": "string"
+        case "Boolean": "boolean"
+        case "Integer", "Long": "integer"
+        case "Decimal", "Double": "decimal"
+        case "Person": "person"
+        case "Placemark": "location"
+        case "DateComponents": "date"
+        case "URL": "url"
+        case "Object": "custom"
+        default: nil
         }
-        let control = metadata.text("INIntentParameterMetadataType").flatMap {
-            IntentParameter.NumberControl(name: $0.lowercased())
+    }
+
+    /// Adds the members that only some types have.
+    private mutating func addMembers(
+        of type: String, _ entry: PropertyListEntry, _ metadata: PropertyListEntry, to parameter: inout JSONObject,
+        _ place: String
+    ) {
+        let form = metadata.text("INIntentParameterMetadataType")
+        switch type {
+        case "enumeration": parameter["cases"] = .array(cases(of: entry, place))
+        case "string":
+            let capitalization = metadata.text("INIntentParameterMetadataCapitalization")?.lowercased()
+                .filter { $0 != " " }
+            parameter["capitalization"] = IntentParameter.Capitalization.allCases
+                .first { $0.name.lowercased() == capitalization }.map { .string($0.name) }
+            if metadata.flag("INIntentParameterMetadataMultiline") ?? false { parameter["multiline"] = true }
+        case "integer", "decimal": addRange(of: type, form?.lowercased(), metadata, to: &parameter, place)
+        case "location" where form != nil:
+            note(place, "locations of type \(form ?? "") only have no equivalent")
+        // Xcode leaves out the type of a point in time.
+        case "date":
+            let components = IntentParameter.DateComponents.allCases
+                .first { $0.name.lowercased() == form?.lowercased() ?? "datetime" }
+            parameter["components"] = components.map { .string($0.name) }
+            if components == nil { note(place, "dates of type \(form ?? "") only have no equivalent") }
+        case "custom": parameter["typeName"] = entry.text("INIntentParameterObjectType").map { .string($0) }
+        default: break
         }
-        var range = IntentParameter.NumberRange(
-            minimum: metadata.number("INIntentParameterMetadataMinimumValue"),
-            maximum: metadata.number("INIntentParameterMetadataMaximumValue"))
+    }
+
+    private mutating func cases(of entry: PropertyListEntry, _ place: String) -> [JSONValue] {
+        let values = enumerations[entry.text("INIntentParameterEnumType") ?? ""] ?? []
+        // A case without an index stands for an unknown value.
+        return values.filter { $0.has("INEnumValueIndex") }.map { value in
+            let name = value.text("INEnumValueName") ?? ""
+            var member: JSONObject = ["name": .string(name)]
+            addText(value, "INEnumValueDisplayName", to: &member, "displayName", "\(place): \(name)")
+            return .object(member)
+        }
+    }
+
+    private mutating func addRange(
+        of type: String, _ control: String?, _ metadata: PropertyListEntry, to parameter: inout JSONObject,
+        _ place: String
+    ) {
+        for (bound, key) in [("minimum", "Minimum"), ("maximum", "Maximum")] {
+            let key = "INIntentParameterMetadata\(key)Value"
+            parameter[bound] = metadata.number(key).map { .number($0) }
+            if metadata.has(key), parameter[bound] == nil { note(place, "\(bound) is left out: no finite number") }
+        }
+        if let control, IntentParameter.NumberControl(name: control) != nil { parameter["control"] = .string(control) }
         // Xcode leaves out these bounds.
-        if control == .slider {
-            range = .init(minimum: range.minimum ?? 0, maximum: range.maximum ?? 1)
-        } else if metadata.has("INIntentParameterMetadataSupportsNegativeNumbers"),
-            !metadata.flag("INIntentParameterMetadataSupportsNegativeNumbers")
-        {
-            range.minimum = range.minimum ?? 0
-        }
-        let capitalization = metadata.text("INIntentParameterMetadataCapitalization").flatMap { text in
-            IntentParameter.Capitalization.allCases.first {
-                $0.name.lowercased() == text.lowercased().filter { $0 != " " }
-            }
-        }
-        switch entry.text("INIntentParameterType") {
-        case "String": return .string(capitalization ?? .sentences)
-        case "Boolean": return .boolean
-        case "Integer", "Long": return .integer(range, control ?? .field)
-        case "Decimal", "Double": return .decimal(range, control ?? .field)
-        case "Person": return .person
-        case "Placemark": return .location
-        case "DateComponents": return .date
-        case "URL": return .url
-        case "Object": return .custom(typeName: entry.text("INIntentParameterObjectType") ?? "Object")
-        default: return nil
+        if type == "decimal", control == "slider" {
+            parameter["minimum"] = parameter["minimum"] ?? 0
+            parameter["maximum"] = parameter["maximum"] ?? 1
+        } else if metadata.flag("INIntentParameterMetadataSupportsNegativeNumbers") == false {
+            parameter["minimum"] = parameter["minimum"] ?? 0
         }
     }
 
-    private mutating func count(_ entry: Entry, _ place: String) -> IntentParameter.Count {
-        guard entry.flag("INIntentParameterSupportsMultipleValues") else { return .one }
-        guard entry.flag("INIntentParameterFixedSizeArray") else { return .any }
-        var limits: [WidgetFamily: Int] = [:]
+    private mutating func addCount(_ entry: PropertyListEntry, to parameter: inout JSONObject, _ place: String) {
+        guard entry.flag("INIntentParameterSupportsMultipleValues") ?? false else { return }
+        guard entry.flag("INIntentParameterFixedSizeArray") ?? false else {
+            parameter["several"] = true
+            return
+        }
+        var limits = JSONObject()
         for size in entry.entries("INIntentParameterArraySizes") {
             let sizeClass = size.text("INIntentParameterArraySizeSizeClass") ?? ""
             let family = WidgetFamily.allCases.first {
@@ -167,67 +272,98 @@ package struct XcodeIntents {
                     || $0.name.lowercased() == sizeClass.lowercased()
             }
             if let family, let limit = size.number("INIntentParameterArraySizeSize") {
-                limits[family] = Int(limit)
+                limits[family.name] = .number(limit)
             } else {
-                notices.append("\(place): size class \(sizeClass) has no equivalent")
+                note(place, "size class \(sizeClass) has no equivalent")
             }
         }
-        return .fixed(limits)
+        parameter["size"] = .object(limits)
     }
 
-    private mutating func parent(_ relationship: Entry, of place: String) -> IntentParameter.Parent? {
-        guard let name = relationship.text("INIntentParameterRelationshipParentName") else { return nil }
-        let predicate = relationship.text("INIntentParameterRelationshipPredicateName") ?? ""
-        let value = "INIntentParameterRelationshipPredicateValue"
-        switch predicate {
-        // Xcode leaves out a value of false.
-        case "BooleanHasExactValue":
-            return IntentParameter.Parent(name: name, value: .bool(relationship.flag(value)))
-        case "EnumHasExactValue":
-            if let text = relationship.text(value) { return IntentParameter.Parent(name: name, value: .string(text)) }
-        default: break
+    private mutating func defaultValue(
+        _ entry: PropertyListEntry, _ metadata: PropertyListEntry, _ type: String, _ place: String
+    ) -> JSONValue? {
+        let key = "INIntentParameterMetadataDefaultValue"
+        guard metadata.has(key) else {
+            // Xcode leaves out a default of false.
+            let isSeveral = entry.flag("INIntentParameterSupportsMultipleValues") ?? false
+            return type == "boolean" && !isSeveral ? false : nil
         }
-        notices.append("\(place): the condition \(predicate) on \(name) has no equivalent")
-        return nil
+        let value = metadata.value(key, ofType: type)
+        if type == "enumeration", let name = value?.stringValue, isUnknownCase(name, of: entry) { return nil }
+        guard let value, value != .null, value != "" else {
+            note(place, "default is left out: no value of the parameter")
+            return nil
+        }
+        let others = translations.translations(of: metadata.text("\(key)ID") ?? "").values
+        if let text = value.stringValue, !others.allSatisfy({ Text.equal($0, text) }) {
+            note(place, "default is \(Text.quoted(text)) in every language: its translations are left out")
+        }
+        return value
     }
 
-    /// Returns a display text and records its translations.
-    private mutating func display(_ entry: Entry, _ key: String) -> String? {
-        guard let text = entry.text(key) else { return nil }
-        guard let id = entry.text("\(key)ID") else { return text }
-        for (locale, table) in translations { localizations[locale, default: [:]][text] = table[id] }
-        return text
+    /// Whether a case of a parameter's enumeration stands for an unknown value: it has no index.
+    private func isUnknownCase(_ name: String, of entry: PropertyListEntry) -> Bool {
+        let values = enumerations[entry.text("INIntentParameterEnumType") ?? ""] ?? []
+        return values.contains { !$0.has("INEnumValueIndex") && Text.equal($0.text("INEnumValueName"), name) }
+    }
+
+    /// The prompt is the dialog of the configuration's list.
+    private mutating func search(_ entry: PropertyListEntry, _ place: String) -> JSONObject {
+        let dialog =
+            entry.entries("INIntentParameterPromptDialogs")
+            .first { $0.text("INIntentParameterPromptDialogType") == "Configuration" } ?? PropertyListEntry()
+        var search = JSONObject()
+        addText(dialog, "INIntentParameterPromptDialogFormatString", to: &search, "prompt", place)
+        search["prompt"] = search["prompt"] ?? "Search"
+        return search
+    }
+
+    private mutating func parent(_ relationship: PropertyListEntry, of place: String) -> JSONValue? {
+        let predicate = relationship.text("INIntentParameterRelationshipPredicateName") ?? "?"
+        guard let name = relationship.text("INIntentParameterRelationshipParentName") else {
+            note(place, "the condition \(predicate) is left out: it names no parent")
+            return nil
+        }
+        let key = "INIntentParameterRelationshipPredicateValue"
+        let value: JSONValue? =
+            switch predicate {
+            case "HasAnyValue": nil
+            // Xcode leaves out a value of false.
+            case "BooleanHasExactValue": .bool(relationship.flag(key) ?? false)
+            case "EnumHasExactValue": relationship.text(key).map { .string($0) } ?? .null
+            default: .null
+            }
+        guard value != .null else {
+            note(place, "the condition \(predicate) on \(name) has no equivalent")
+            return nil
+        }
+        return ["name": .string(name), value == nil ? "hasAnyValue" : "hasExactly": value ?? true]
     }
 }
 
-/// A dictionary of a property list.
-private struct Entry {
-    private let members: [String: Any]
+// Texts for display.
+extension XcodeIntents {
+    /// Adds a text and, if an equal text has other translations, the identifier under which its own are found.
+    private mutating func addText(
+        _ entry: PropertyListEntry, _ key: String, to object: inout JSONObject, _ member: String, _ place: String,
+        maximumBytes: Int = 1024
+    ) {
+        guard let text = text(entry, key, place, maximumBytes) else { return }
+        object[member] = .string(text)
+        guard let id = entry.text("\(key)ID"), !translations.add(text, id: id) else { return }
+        object["\(member)ID"] = .string(id)
+    }
 
-    init(_ members: [String: Any]) { self.members = members }
-
-    var keys: [String] { Array(members.keys) }
-
-    func text(_ key: String) -> String? { members[key] as? String }
-
-    func number(_ key: String) -> Double? { (members[key] as? NSNumber)?.doubleValue ?? text(key).flatMap(Double.init) }
-
-    func flag(_ key: String) -> Bool { members[key] as? Bool ?? false }
-
-    func entry(_ key: String) -> Entry? { (members[key] as? [String: Any]).map(Entry.init) }
-
-    func entries(_ key: String) -> [Entry] { (members[key] as? [[String: Any]] ?? []).map(Entry.init) }
-
-    func has(_ key: String) -> Bool { members[key] != nil }
-
-    /// Returns a value of a parameter's type. The type decides how to read it, since a number in a property list also
-    /// reads as a Boolean.
-    func value(_ key: String, of type: IntentParameter.ValueType) -> JSONValue? {
-        guard has(key) else { return nil }
-        switch type {
-        case .boolean: return .bool(flag(key))
-        case .integer, .decimal: return number(key).flatMap { JSONNumber($0) }.map { .number($0) }
-        default: return text(key).map { .string($0) }
+    /// Returns nil for no text.
+    private mutating func text(
+        _ entry: PropertyListEntry, _ key: String, _ place: String, _ maximumBytes: Int
+    ) -> String? {
+        guard let text = entry.text(key).map(Self.line), !text.isEmpty else { return nil }
+        guard text.utf8.count <= maximumBytes else {
+            note(place, "\(key) is left out: at most \(maximumBytes) bytes are allowed, found \(text.utf8.count)")
+            return nil
         }
+        return text
     }
 }

@@ -198,10 +198,19 @@ struct FormPage: Sendable {
                 \(coordinate("longitude", title: "Longitude", limit: "180"))</span>
                 """
         case .datePicker:
-            let type = text.isEmpty || text.utf8.count == 10 ? "date" : "text"
-            return "<input \(names) type=\"\(type)\" value=\"\(text)\">"
+            switch row.parameter.components {
+            case .time: return "<input \(names) type=\"time\" value=\"\(text)\">"
+            // The script fills it in, in the time zone of the browser.
+            case .dateTime: return "<input \(names) type=\"datetime-local\" step=\"any\" data-time=\"\(text)\">"
+            case .date, nil:
+                let type = text.isEmpty || text.utf8.count == 10 ? "date" : "text"
+                return "<input \(names) type=\"\(type)\" value=\"\(text)\">"
+            }
         case .urlField: return "<input \(names) type=\"url\" value=\"\(text)\">"
         case .contactPicker: return "<input \(names) type=\"text\" autocomplete=\"off\" value=\"\(text)\">"
+        case .textField where row.parameter.isMultiline:
+            // The first line end after the tag is not part of the text.
+            return "<textarea \(names) rows=\"3\" autocapitalize=\"\(row.capitalization)\">\n\(text)</textarea>"
         case .textField:
             return "<input \(names) type=\"text\" autocapitalize=\"\(row.capitalization)\" value=\"\(text)\">"
         }

@@ -7,7 +7,7 @@ const rows = [...form.querySelectorAll('.row')]
 
 /** Value of one control; undefined: none. */
 function controlValue(row, element) {
-  const input = element.matches('input') ? element : element.querySelector('input')
+  const input = element.matches('input, textarea') ? element : element.querySelector('input')
   switch (row.dataset.control) {
     case 'list': {
       const combo = input.closest('.combo')
@@ -25,13 +25,14 @@ function controlValue(row, element) {
     default: {
       const text = input.value.trim()
       if (text === '' || 'unset' in input.dataset) return undefined
+      if ('time' in input.dataset) return new Date(text).toISOString()
       return row.dataset.type === 'number' ? Number(text) : text
     }
   }
 }
 
 const items = row => [...row.querySelectorAll(':scope > ol > li')]
-const control = element => element.querySelector(':scope > input, :scope > span:not(.order)')
+const control = element => element.querySelector(':scope > input, :scope > textarea, :scope > span:not(.order)')
 
 /** Rows that the person has changed. The others keep their values as they were, whatever a control makes of them. */
 const touched = new Set()
@@ -119,7 +120,7 @@ form.addEventListener('click', event => {
   } else if (action.contains('add')) {
     const added = row.querySelector('template').content.cloneNode(true).firstElementChild
     row.querySelector('ol').append(added)
-    added.querySelector('input').focus()
+    added.querySelector('input, textarea').focus()
   } else if (action.contains('remove')) {
     const next = item.nextElementSibling ?? item.previousElementSibling
     item.remove()
@@ -325,9 +326,9 @@ form.addEventListener('keydown', event => {
 function showProblem(row, text, place) {
   if (!row) return
   row.querySelector(':scope > .problem').textContent = text
-  const inputs = [...row.querySelectorAll('input')]
+  const inputs = [...row.querySelectorAll('input, textarea')]
   for (const input of inputs) input.removeAttribute('aria-invalid')
-  if (text) (items(row)[place]?.querySelector('input') ?? inputs[0])?.setAttribute('aria-invalid', 'true')
+  if (text) (items(row)[place]?.querySelector('input, textarea') ?? inputs[0])?.setAttribute('aria-invalid', 'true')
 }
 
 form.addEventListener('submit', async event => {
@@ -361,5 +362,9 @@ form.addEventListener('submit', async event => {
   window.webkit?.messageHandlers?.freshet?.postMessage(values)
 })
 
+for (const input of form.querySelectorAll('[data-time]')) {
+  const time = new Date(input.dataset.time)
+  if (!isNaN(time)) input.value = new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, -1)
+}
 update()
 form.dataset.ready = ''

@@ -56,10 +56,12 @@ extension KindDefinition {
                 parameter.read(value, family: family, at: "", &problems).map { _ in value }
             }
             return ConfigurationForm.Row(
-                parameter: parameter, label: intent.text(parameter.displayName, in: locale), control: parameter.control,
+                parameter: parameter,
+                label: intent.text(parameter.displayName, id: parameter.displayNameID, in: locale),
+                control: parameter.control,
                 value: value ?? parameter.shownDefault(for: family),
                 options: parameter.listedOptions(of: intent, locale),
-                searchPrompt: parameter.searchPrompt.map { intent.text($0, in: locale) },
+                searchPrompt: parameter.searchPrompt.map { intent.text($0, id: parameter.searchPromptID, in: locale) },
                 limit: parameter.limit(for: family), isShown: intent.isShown(parameter.name, effective))
         }
         return ConfigurationForm(
@@ -67,6 +69,16 @@ extension KindDefinition {
             description: intent.text(intent.description, in: locale), family: family, locale: locale,
             accentColor: accentColor, backgroundColor: backgroundColor, rows: intent.parameters.map(row),
             problems: resolution.problems)
+    }
+}
+
+extension IntentDefinition {
+    /// The translation of a display text for a locale. One that equals another text with other translations has them
+    /// under an identifier.
+    fileprivate func text(_ text: String, id: String?, in locale: String) -> String {
+        guard let id else { return self.text(text, in: locale) }
+        let found = self.text(id, in: locale)
+        return Text.equal(found, id) ? text : found
     }
 }
 
@@ -101,7 +113,8 @@ extension IntentParameter {
     package func listedOptions(of intent: IntentDefinition, _ locale: String) -> IntentOptions? {
         guard !hasDynamicOptions, case .enumeration(let cases) = type else { return nil }
         let items = cases.map {
-            IntentOptions.Item(value: .string($0.name), display: intent.text($0.displayName, in: locale))
+            IntentOptions.Item(
+                value: .string($0.name), display: intent.text($0.displayName, id: $0.displayNameID, in: locale))
         }
         return IntentOptions(sections: [IntentOptions.Section(items: items)])
     }
@@ -163,7 +176,9 @@ extension ConfigurationForm.Row {
             "type": definition["type"] ?? .null, "value": value ?? .null, "shown": .bool(isShown),
             "several": .bool(isSeveral), "limit": .count(limit),
         ]
-        for key in ["minimum", "maximum", "step", "capitalization", "parent"] { object[key] = definition[key] }
+        for key in ["minimum", "maximum", "step", "capitalization", "multiline", "components", "parent"] {
+            object[key] = definition[key]
+        }
         if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
         object["options"] = options?.json
         if parameter.hasDynamicOptions { object["optionsPath"] = .string(optionsPath(parameter.name)) }

@@ -19,7 +19,7 @@ package struct IntentDefinition: Hashable, Sendable {
     package var parameters: [IntentParameter]
     /// Sets of parameters that matter for a prediction, each in the order of the parameters.
     package var supportedCombinations: [[String]]
-    /// Translations of display texts, by locale and text.
+    /// Translations of display texts, by locale, and by the text or its identifier.
     package var localizations: [String: [String: String]]
 
     package init(
@@ -67,10 +67,13 @@ package struct IntentParameter: Hashable, Sendable {
     package struct Case: Hashable, Sendable {
         package var name: String
         package var displayName: String
+        /// Key of the display name's translations; nil for the name itself.
+        package var displayNameID: String?
 
-        package init(name: String, displayName: String) {
+        package init(name: String, displayName: String, displayNameID: String? = nil) {
             self.name = name
             self.displayName = displayName
+            self.displayNameID = displayNameID
         }
     }
 
@@ -139,31 +142,44 @@ package struct IntentParameter: Hashable, Sendable {
 
     package var name: String
     package var displayName: String
+    /// Key of the display name's translations; nil for the name itself.
+    package var displayNameID: String?
     package var type: ValueType
     package var count: Count
+    /// Whether a text may have several lines.
+    package var isMultiline: Bool
+    /// Components of a date; nil for a day or a point in time.
+    package var components: DateComponents?
     /// Nil for none.
     package var defaultValue: JSONValue?
     /// Whether the provider supplies the options.
     package var hasDynamicOptions: Bool
     /// Prompt of the search, which the provider answers; nil if searching filters the list.
     package var searchPrompt: String?
+    /// Key of the prompt's translations; nil for the prompt itself.
+    package var searchPromptID: String?
     /// Whether the provider supplies the default.
     package var hasDynamicDefault: Bool
     /// Nil for a parameter that is always shown.
     package var parent: Parent?
 
     package init(
-        name: String, displayName: String, type: ValueType, count: Count = .one, defaultValue: JSONValue? = nil,
-        hasDynamicOptions: Bool = false, searchPrompt: String? = nil, hasDynamicDefault: Bool = false,
-        parent: Parent? = nil
+        name: String, displayName: String, displayNameID: String? = nil, type: ValueType, count: Count = .one,
+        isMultiline: Bool = false, components: DateComponents? = nil, defaultValue: JSONValue? = nil,
+        hasDynamicOptions: Bool = false, searchPrompt: String? = nil,
+        searchPromptID: String? = nil, hasDynamicDefault: Bool = false, parent: Parent? = nil
     ) {
         self.name = name
         self.displayName = displayName
+        self.displayNameID = displayNameID
         self.type = type
         self.count = count
+        self.isMultiline = isMultiline
+        self.components = components
         self.defaultValue = defaultValue
         self.hasDynamicOptions = hasDynamicOptions
         self.searchPrompt = searchPrompt
+        self.searchPromptID = searchPromptID
         self.hasDynamicDefault = hasDynamicDefault
         self.parent = parent
     }
@@ -282,28 +298,37 @@ extension IntentDefinition {
     }
 }
 
+extension IntentParameter.Case {
+    fileprivate func json() -> JSONValue {
+        var object: JSONObject = ["name": .string(name), "displayName": .string(displayName)]
+        object["displayNameID"] = displayNameID.map { .string($0) }
+        return .object(object)
+    }
+}
+
 extension IntentParameter {
     private static let types = [
         "string", "boolean", "integer", "decimal", "person", "location", "date", "url", "enumeration", "custom",
     ]
 
     func json() -> JSONValue {
-        var object: JSONObject = [
-            "name": .string(name), "displayName": .string(displayName), "type": .string(type.name),
-        ]
+        var object: JSONObject = ["name": .string(name), "displayName": .string(displayName)]
+        object["displayNameID"] = displayNameID.map { .string($0) }
+        object["type"] = .string(type.name)
         switch type {
         case .string(let capitalization):
             if capitalization != .sentences { object["capitalization"] = .string(capitalization.name) }
+            if isMultiline { object["multiline"] = true }
         case .integer(let range, let control), .decimal(let range, let control):
             if control != .field { object["control"] = .string(control.name) }
             for (key, value) in [("minimum", range.minimum), ("maximum", range.maximum), ("step", range.step)] {
                 object[key] = value.map { .decimal($0) }
             }
         case .enumeration(let cases):
-            object["cases"] = .array(
-                cases.map { ["name": .string($0.name), "displayName": .string($0.displayName)] })
+            object["cases"] = .array(cases.map { $0.json() })
         case .custom(let typeName): object["typeName"] = .string(typeName)
-        case .boolean, .person, .location, .date, .url: break
+        case .date: object["components"] = components.map { .string($0.name) }
+        case .boolean, .person, .location, .url: break
         }
         switch count {
         case .one: break
@@ -317,7 +342,11 @@ extension IntentParameter {
         }
         object["default"] = defaultValue
         if hasDynamicOptions { object["dynamicOptions"] = .bool(true) }
-        if let searchPrompt { object["search"] = ["prompt": .string(searchPrompt)] }
+        if let searchPrompt {
+            var search: JSONObject = ["prompt": .string(searchPrompt)]
+            search["promptID"] = searchPromptID.map { .string($0) }
+            object["search"] = .object(search)
+        }
         if hasDynamicDefault { object["dynamicDefault"] = .bool(true) }
         if let parent {
             object["parent"] = JSONValue.object(["name": .string(parent.name)]).adding(
@@ -329,7 +358,10 @@ extension IntentParameter {
     static func read(_ members: inout MemberChecker) -> IntentParameter? {
         let name = members.string("name", isRequired: true)
         let displayName = members.string("displayName", maximumBytes: 1024)
+        let displayNameID = members.string("displayNameID")
         let type = readType(&members)
+        let isMultiline = members.boolean("multiline") ?? false
+        let components: DateComponents? = members.choice("components")
         let isSeveral = members.boolean("several") ?? false
         let size = members.object("size") { size -> [WidgetFamily: Int]? in
             var limits: [WidgetFamily: Int] = [:]
@@ -342,16 +374,18 @@ extension IntentParameter {
         let defaultValue = members.optional("default")
         let options = members.boolean("dynamicOptions") ?? false
         let search = members.object("search") { search in
-            search.string("prompt", isRequired: true, maximumBytes: 1024)
+            let id = search.string("promptID")
+            return search.string("prompt", isRequired: true, maximumBytes: 1024).map { (prompt: $0, id: id) }
         }
         let dynamicDefault = members.boolean("dynamicDefault") ?? false
         let parent = members.object("parent", Parent.read)
         // A parameter with errors keeps its index, which pointers to later ones depend on.
         let parameter = IntentParameter(
-            name: name ?? "", displayName: displayName ?? name ?? "", type: type ?? .string(.sentences),
-            count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one), defaultValue: defaultValue,
-            hasDynamicOptions: options || search != nil, searchPrompt: search, hasDynamicDefault: dynamicDefault,
-            parent: parent)
+            name: name ?? "", displayName: displayName ?? name ?? "", displayNameID: displayNameID,
+            type: type ?? .string(.sentences), count: size.map { .fixed($0) } ?? (isSeveral ? .any : .one),
+            isMultiline: isMultiline, components: components, defaultValue: defaultValue,
+            hasDynamicOptions: options || search != nil, searchPrompt: search?.prompt, searchPromptID: search?.id,
+            hasDynamicDefault: dynamicDefault, parent: parent)
         if type != nil, let defaultValue, parameter.canonical(defaultValue) == nil, !members.isStored {
             var problems: [ModelError] = []
             _ = parameter.read(defaultValue, family: .systemSmall, at: "", &problems)
@@ -368,7 +402,8 @@ extension IntentParameter {
         let cases = members.objects("cases", maximum: 1000) { member -> Case? in
             let name = member.string("name", isRequired: true)
             let displayName = member.string("displayName", maximumBytes: 1024)
-            return name.map { Case(name: $0, displayName: displayName ?? $0) }
+            let id = member.string("displayNameID")
+            return name.map { Case(name: $0, displayName: displayName ?? $0, displayNameID: id) }
         }
         let typeName = members.string("typeName")
         _ = members.required("type")
@@ -401,7 +436,8 @@ extension IntentParameter {
 
     /// Members of only some types.
     private static let memberTypes: KeyValuePairs<String, [String]> = [
-        "capitalization": ["string"], "control": ["integer", "decimal"], "minimum": ["integer", "decimal"],
+        "capitalization": ["string"], "multiline": ["string"], "components": ["date"],
+        "control": ["integer", "decimal"], "minimum": ["integer", "decimal"],
         "maximum": ["integer", "decimal"], "step": ["integer", "decimal"], "cases": ["enumeration"],
         "typeName": ["custom"],
     ]

@@ -132,9 +132,8 @@ extension IntentParameter {
             return range.problem(with: number.double, isInteger: false).map { .failure($0) } ?? .success(value)
         case (.decimal, _): return expected("a number")
         case (.date, .string(let text)):
-            return Self.date(text).map { .success(.string($0)) }
-                ?? expected("a date such as 2026-06-22 or 2026-06-22T09:41:00Z")
-        case (.date, _): return expected("a date")
+            return Self.date(text, components).map { .success(.string($0)) } ?? expected(Self.dateForm(components))
+        case (.date, _): return expected(Self.dateForm(components))
         case (.url, .string(let text)): return Self.urlProblem(text).map { .failure($0) } ?? .success(value)
         case (.url, _): return expected("a URL")
         case (.enumeration(let cases), .string(let name)): return choice(name, among: cases)
@@ -215,12 +214,6 @@ extension IntentParameter {
             place[key] = value
         }
         return .success(.object(place))
-    }
-
-    /// A day, `2026-06-22`, or a point in time in UTC, `2026-06-22T07:41:00Z`; nil for any other text.
-    fileprivate static func date(_ text: String) -> String? {
-        if text.utf8.count == 10, Timestamp(rfc3339: text + "T00:00:00Z") != nil { return text }
-        return Timestamp(rfc3339: text)?.rfc3339
     }
 
     /// The error of a text that is no absolute URL: a scheme, a colon, and characters that a URL may have.

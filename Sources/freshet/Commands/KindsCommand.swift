@@ -334,7 +334,8 @@ extension KindsCommand {
                 "Turns an intent definition file of Xcode into the part of a manifest that defines configurations.",
             discussion: """
                 Prints a kind for each custom intent, with its name and its intent, as YAML. Move each intent to the kind \
-                that it configures. Parts without an equivalent are reported on standard error.
+                that it configures. Parts without an equivalent are reported on standard error. With --app, --provider and \
+                --placeholder, the output is a manifest that `freshet kinds apply` accepts.
 
                 A parameter with dynamic options and without a default gets dynamicDefault; remove it if the app's \
                 extension provides no default.
@@ -344,6 +345,8 @@ extension KindsCommand {
                 Examples:
                   freshet kinds import-intents Base.lproj/Intents.intentdefinition
                   freshet kinds import-intents Intents.intentdefinition --strings de.lproj/Intents.strings --json
+                  freshet kinds import-intents Intents.intentdefinition --app com.example.bank \\
+                    --provider https://bank.example.com/widgets --placeholder '{"title": "Purchases"}' > kinds.yaml
                 """)
 
         /// Larger than any file that Xcode writes.
@@ -355,6 +358,23 @@ extension KindsCommand {
         @Option(parsing: .upToNextOption, help: "Translations: a file of a locale, such as de.lproj/Intents.strings.")
         var strings: [String] = []
 
+        @Option(help: "The app of the manifest.")
+        var app: String?
+
+        @Option(help: "URL of the app's timeline provider.")
+        var provider: String?
+
+        @Option(
+            help: "Content of each kind before there is a timeline, as JSON.",
+            transform: { text in
+                do throws(JSONError) {
+                    return try JSONValue.parse(text)
+                } catch {
+                    throw ValidationError("--placeholder: \(error.message)")
+                }
+            })
+        var placeholder: JSONValue?
+
         @Flag(help: "Print JSON.")
         var json = false
 
@@ -365,13 +385,17 @@ extension KindsCommand {
                 guard folder.pathExtension == "lproj" else {
                     throw CommandFailure(.failure, "\(path): expected a folder such as de.lproj")
                 }
-                tables[folder.deletingPathExtension().lastPathComponent] = try [UInt8](
-                    file: path, maximumBytes: Self.maximumBytes)
+                let locale = folder.deletingPathExtension().lastPathComponent
+                guard tables[locale] == nil else {
+                    throw CommandFailure(.failure, "\(path): a second file of the locale \(locale)")
+                }
+                tables[locale] = try [UInt8](file: path, maximumBytes: Self.maximumBytes)
             }
             let intents = try XcodeIntents(
                 try [UInt8](file: file, maximumBytes: Self.maximumBytes), strings: tables)
             for notice in intents.notices { Terminal.complain("\(file): \(notice)") }
-            if json { Terminal.print(intents.json) } else { Terminal.print(try intents.json.yaml()) }
+            let manifest = try intents.manifest(app: app, provider: provider, placeholder: placeholder)
+            if json { Terminal.print(manifest) } else { Terminal.print(try manifest.yaml()) }
         }
     }
 }

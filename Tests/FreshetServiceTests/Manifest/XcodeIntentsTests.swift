@@ -57,17 +57,17 @@ struct XcodeIntentsTests {
         #expect(intent.parameter("count")?.defaultValue == .number(JSONNumber(1)))
         #expect(intent.parameter("card")?.hasDynamicOptions == true)
         #expect(intent.parameter("card")?.hasDynamicDefault == true)
-        #expect(intent.parameter("symbols")?.searchPrompt != nil && intent.parameter("card")?.searchPrompt == nil)
+        #expect(intent.parameter("symbols")?.searchPrompt == "Search" && intent.parameter("card")?.searchPrompt == nil)
         #expect(intent.parameter("calendars")?.count == .any)
         #expect(intent.parameter("symbols")?.count == .fixed([.systemSmall: 3, .systemMedium: 6]))
     }
 
-    @Test("A parent requires an exact value: true, false or a case")
+    @Test("A parent requires an exact value: true, false or a case, or any value")
     func parents() throws {
         let intent = try Self.intent()
         #expect(intent.parameter("calendars")?.parent == .init(name: "mirrorCalendarApp", value: .bool(false)))
         #expect(intent.parameter("shop")?.parent == .init(name: "category", value: "groceries"))
-        #expect(intent.parameter("note")?.parent == nil)
+        #expect(intent.parameter("note")?.parent == .init(name: "card", value: nil))
     }
 
     @Test("Translations come from strings files, also for cases")
@@ -82,23 +82,28 @@ struct XcodeIntentsTests {
     func notices() throws {
         #expect(
             try Self.read().notices == [
-                "ViewRecentPurchases.note: the condition HasAnyValue on card has no equivalent",
                 "ViewRecentPurchases.place: locations of type City only have no equivalent",
                 "ViewRecentPurchases.receipt: type File has no equivalent",
+                "ViewRecentPurchases: the combination card,receipt is left out: "
+                    + "expected a parameter, found \"receipt\"",
                 "SendMessage: a system intent has no parameters of its own",
             ])
     }
 
     @Test("The printed part of a manifest defines the same intent")
     func manifest() throws {
-        let yaml = try Self.read().json.yaml()
-        let text = """
-            app: com.example.bank
-            provider: {url: "http://one.example.com"}
-            \(yaml.replacing("- name: ViewRecentPurchases", with: "- name: ViewRecentPurchases\n  placeholder: {}"))
-            """
-        let manifest = try Manifest.read(text: text, file: "kinds.yaml", environment: [:])
+        let yaml = try Self.read().manifest(
+            app: "com.example.bank", provider: "http://one.example.com", placeholder: ["title": "-"]
+        ).yaml()
+        let manifest = try Manifest.read(text: yaml, file: "kinds.yaml", environment: [:])
         #expect(manifest.first?.definition.kinds.first?.intent == (try Self.intent()))
+    }
+
+    @Test("Without an app, a provider and a placeholder, the kinds are a part of a manifest")
+    func part() throws {
+        let part = try Self.read().manifest()
+        #expect(part["app"] == nil && part["provider"] == nil && part["kinds"]?.arrayValue?[0]["placeholder"] == nil)
+        #expect(throws: CommandFailure.self) { try Self.read().manifest(app: "not an app") }
     }
 
     @Test(

@@ -34,6 +34,34 @@ struct ConfigurationFormTests {
         #expect(try Self.form(locale: "de-AT").rows.prefix(3).map(\.label) == ["Karte", "Kategorie", "Note"])
     }
 
+    @Test("Equal texts with identifiers have their own translations; without one in the language, the text is shown")
+    func identifiers() throws {
+        let intent = """
+            {"title": "T", "parameters": [
+              {"name": "a", "displayName": "All", "type": "string"},
+              {"name": "b", "displayName": "All", "displayNameID": "all2", "type": "enumeration",
+               "cases": [{"name": "c", "displayName": "All", "displayNameID": "all3"}]},
+              {"name": "d", "type": "custom", "search": {"prompt": "All", "promptID": "all4"}}],
+             "localizations": {"de": {"All": "Alle", "all2": "Alles", "all4": "Suche"}}}
+            """
+        let rows = try Self.form(intent, locale: "de").rows
+        #expect(rows.map(\.label) == ["Alle", "Alles", "d"])
+        #expect(rows[1].options?.sections[0].items[0].display == "All" && rows[2].searchPrompt == "Suche")
+        #expect(try Self.form(intent, locale: "fr").rows.prefix(2).map(\.label) == ["All", "All"])
+    }
+
+    @Test("A row says that a text may have several lines, and which components a date has")
+    func forms() throws {
+        let rows = try Self.form(
+            """
+            {"title": "T", "parameters": [{"name": "note", "type": "string", "multiline": true},
+              {"name": "at", "type": "date", "components": "time"}]}
+            """
+        ).json(optionsPath: { $0 })["rows"]?.arrayValue
+        #expect(rows?.map { $0["control"] } == ["textField", "datePicker"])
+        #expect(rows?[0]["multiline"] == true && rows?[1]["components"] == "time")
+    }
+
     @Test("D: each type has its control")
     func controls() throws {
         let controls = try Self.form().rows.map { "\($0.parameter.name) \($0.control.name)" }

@@ -115,6 +115,8 @@ struct IntentDefinitionTests {
         arguments: [
             (#""type": "boolean", "capitalization": "words""#, "capitalization", "type string, not boolean"),
             (#""type": "string", "minimum": 1"#, "minimum", "integer or decimal, not string"),
+            (#""type": "string", "components": "time""#, "components", "type date, not string"),
+            (#""type": "integer", "multiline": true"#, "multiline", "type string, not integer"),
             (#""type": "integer", "minimum": 2, "maximum": 1"#, "minimum", "greater than the maximum"),
             (#""type": "integer", "step": 0"#, "step", "greater than 0"),
             (#""type": "integer", "control": "slider""#, "control", "a field or a stepper"),
@@ -197,6 +199,13 @@ struct IntentValueTests {
             ),
             (#""type": "date""#, #""2026-06-22""#, #""2026-06-22""#),
             (#""type": "date""#, #""2026-06-22T09:41:00+02:00""#, #""2026-06-22T07:41:00Z""#),
+            (#""type": "date", "components": "date""#, #""2026-06-22""#, #""2026-06-22""#),
+            (#""type": "date", "components": "time""#, #""09:41""#, #""09:41""#),
+            (
+                #""type": "date", "components": "dateTime""#, #""2026-06-22T09:41:00.000+02:00""#,
+                #""2026-06-22T07:41:00Z""#
+            ),
+            (#""type": "string", "multiline": true"#, #""a\nb""#, #""a\nb""#),
             (#""type": "url""#, #""rangers://hero/panda""#, #""rangers://hero/panda""#),
             (#""type": "enumeration", "cases": [{"name": "all"}]"#, #""all""#, #""all""#),
             (#""type": "enumeration", "cases": [{"name": "all"}], "dynamicOptions": true"#, #""new""#, #""new""#),
@@ -246,6 +255,9 @@ struct IntentValueTests {
                 "expected a text, found a number"
             ),
             (#""type": "date""#, #""2026-02-30""#, "/p", "a date such as"),
+            (#""type": "date", "components": "date""#, #""2026-06-22T09:41:00Z""#, "/p", "a day such as 2026-06-22"),
+            (#""type": "date", "components": "time""#, #""24:00""#, "/p", "a time of day such as 09:41"),
+            (#""type": "date", "components": "dateTime""#, #""2026-06-22""#, "/p", "a point in time such as"),
             (#""type": "url""#, #""panda""#, "/p", "expected an absolute URL, found \"panda\""),
             (#""type": "url""#, #""JavaScript:alert(1)""#, "/p", "the scheme javascript is not safe in a link"),
             (
