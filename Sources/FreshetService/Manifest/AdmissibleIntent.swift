@@ -84,17 +84,13 @@ extension JSONValue {
         switch self {
         case .array(let elements):
             .array(
-                elements.enumerated().compactMap { index, element in
-                    let inner = place + ["\(index)"]
-                    return places.contains(inner) ? nil : element.removing(places, from: inner)
-                })
+                elements.enumerated().map { (element: $0.element, place: place + ["\($0.offset)"]) }
+                    .filter { !places.contains($0.place) }.map { $0.element.removing(places, from: $0.place) })
         case .object(let object):
             .object(
                 JSONObject(
-                    unique: object.members.compactMap { key, value in
-                        let inner = place + [key]
-                        return places.contains(inner) ? nil : (key, value.removing(places, from: inner))
-                    }))
+                    unique: object.members.filter { !places.contains(place + [$0.key]) }
+                        .map { ($0.key, $0.value.removing(places, from: place + [$0.key])) }))
         default: self
         }
     }

@@ -19,7 +19,9 @@ struct IntentTranslations {
                 }))
     }
 
-    func translations(of id: String) -> [String: String] { strings.compactMapValues { $0[id] } }
+    func translations(of id: String) -> [String: String] {
+        strings.compactMapValues { $0[id] }.filter { !$0.value.isEmpty }
+    }
 
     /// Adds the translations of a text.
     ///

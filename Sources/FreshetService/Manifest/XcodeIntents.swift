@@ -286,8 +286,8 @@ extension XcodeIntents {
         let key = "INIntentParameterMetadataDefaultValue"
         guard metadata.has(key) else {
             // Xcode leaves out a default of false.
-            let isSeveral = entry.flag("INIntentParameterSupportsMultipleValues") ?? false
-            return type == "boolean" && !isSeveral ? false : nil
+            guard type == "boolean", entry.flag("INIntentParameterSupportsMultipleValues") != true else { return nil }
+            return .bool(false)
         }
         let value = metadata.value(key, ofType: type)
         if type == "enumeration", let name = value?.stringValue, isUnknownCase(name, of: entry) { return nil }
