@@ -77,7 +77,8 @@ package struct PersonPlanner: Sendable {
         let found = placed(in: state.arrangement)
         let stack = Stack(
             name: name, items: found.map { Stack.Item(widget: $0.id, content: $0.content(of: app)) },
-            smartRotate: state.arrangement.smartRotate, suggestions: state.arrangement.suggestions, chosen: state.turn)
+            smartRotate: state.arrangement.smartRotate, suggestions: state.arrangement.suggestions, chosen: state.turn,
+            left: state.left)
         guard let first = found.first else { return StackPlanner(stack) }
         let range = now..<(now + StackPlanner.horizon)
         var evidence: [String: StackPlanner.Evidence] = [:]
@@ -203,6 +204,6 @@ package struct PersonPlanner: Sendable {
 extension StackPlanner.Candidate {
     /// Whether its widget has no content yet, or has a score of 0 or less at some time.
     fileprivate var mayWait: Bool {
-        obstacle == nil && (!isRendered || curve.steps.contains { $0.score <= 0 })
+        obstacle == nil && (!isRendered || curve.points.contains { $0.score <= 0 })
     }
 }

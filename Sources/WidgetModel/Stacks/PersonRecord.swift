@@ -15,6 +15,8 @@ package struct PersonRecord: Hashable, Sendable {
         package var changedAt: Timestamp
         /// Last turn by hand.
         package var turn: Stack.Turn?
+        /// While the last turn was to a suggestion: the widget of the last one before that was not.
+        package var left: String?
     }
 
     /// Shortcuts that an app declared relevant.
@@ -56,6 +58,11 @@ package struct PersonRecord: Hashable, Sendable {
             guard isKnown || StackPlan.isSuggestion(widget: widget), isOrderedByArrival || time > last else {
                 return .ignored
             }
+            if isKnown {
+                stacks[index].left = nil
+            } else if let turn = stacks[index].turn, !StackPlan.isSuggestion(widget: turn.widget) {
+                stacks[index].left = turn.widget
+            }
             stacks[index].turn = Stack.Turn(widget: widget, at: max(time, last))
             return .changed
         case .shortcuts(let device, let shortcuts):
@@ -85,6 +92,7 @@ package struct PersonRecord: Hashable, Sendable {
             guard isOrderedByArrival || time >= last else { return .ignored }
             state.changedAt = max(time, last)
             state.turn = stacks[index].turn
+            state.left = stacks[index].left
             stacks.remove(at: index)
         }
         // A widget is in one stack at most: that of the later event.
@@ -228,6 +236,7 @@ extension PersonRecord {
                     object["turn"] = state.turn.map {
                         ["at": .count($0.at.microseconds), "widget": .string($0.widget)]
                     }
+                    object["left"] = state.left.map { .string($0) }
                     object["widgets"] = .texts(arrangement.widgets)
                     return .object(object)
                 }),
@@ -272,6 +281,7 @@ extension PersonRecord.StackState {
             guard let widget = turn["widget"]?.stringValue, let at = turn["at"]?.timestamp else { return nil }
             self.turn = Stack.Turn(widget: widget, at: at)
         }
+        left = value["left"]?.stringValue
         // Left out where it is on.
         arrangement = StackArrangement(
             device: device, name: name, widgets: widgets.compactMap(\.self),

@@ -17,8 +17,8 @@ package struct RelevanceRecord: Hashable, Sendable {
     /// one.
     package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
         history.replace(curve, with: new, at: time)
-        let present = new.point(at: time) ?? curve.point(at: time)
-        curve = RelevanceCurve([present].compactMap(\.self) + new.points.filter { $0.date > time })
+        let present = curve.present(followedBy: new, at: time)
+        curve = RelevanceCurve(present.points + new.points.filter { $0.date > time })
     }
 
     /// The curve with the entries of its timeline that came before.
@@ -73,7 +73,28 @@ package struct RelevanceCurve: Hashable, Sendable {
             self.score = score
             self.duration = duration
         }
+
+        /// End of the duration, unless another entry with relevance comes before.
+        fileprivate var end: Timestamp { duration > .zero ? date + duration : .distantFuture }
+
+        /// Whether it updates the relevance of the point before, and is no new one: it repeats the score soon.
+        fileprivate func updates(_ earlier: Point) -> Bool {
+            score == earlier.score
+                && (earlier.leads(to: self) || date <= min(earlier.end, earlier.date + RelevanceCurve.repetition))
+        }
+
+        /// The beginning of a relevance that many points may have updated, of which only the last one is kept.
+        ///
+        /// It is told by a duration that no provider gives: until a microsecond after the last one.
+        fileprivate init(beginning: Timestamp, of last: Point) {
+            self.init(date: beginning, score: last.score, duration: last.date - beginning + .microseconds(1))
+        }
+
+        private func leads(to last: Point) -> Bool { end == last.date + .microseconds(1) }
     }
+
+    /// Time after an entry in which another one that repeats its score, while that is in effect, is no new relevance.
+    static let repetition: Duration = .seconds(7_200)
 
     /// A score that holds from a date until the next step.
     package struct Step: Hashable, Sendable {
@@ -83,6 +104,8 @@ package struct RelevanceCurve: Hashable, Sendable {
 
     /// Points that take effect, in the order of their dates, which differ.
     package let points: [Point]
+    /// For each point the time at which its relevance began, with it or with the point that it updates.
+    private let beginnings: [Timestamp]
     /// Steps in the order of time; neighbours have different scores.
     package let steps: [Step]
 
@@ -91,18 +114,21 @@ package struct RelevanceCurve: Hashable, Sendable {
     package init(_ points: [Point]) {
         var steps: [Step] = []
         var effective: [Point] = []
+        var beginnings: [Timestamp] = []
         func add(_ score: Double, from date: Timestamp) {
             if steps.last?.score != score { steps.append(Step(from: date, score: score)) }
         }
         for (index, point) in points.enumerated() {
             let next = index + 1 < points.count ? points[index + 1].date : .distantFuture
             guard point.date < next else { continue }
+            let isUpdate = effective.last.map(point.updates) ?? false
+            beginnings.append(isUpdate ? beginnings.last ?? point.date : point.date)
             effective.append(point)
             add(point.score, from: point.date)
-            let end = point.date + point.duration
-            if point.duration > .zero, end < next { add(0, from: end) }
+            if point.end < next { add(0, from: point.end) }
         }
         self.points = effective
+        self.beginnings = beginnings
         self.steps = steps
     }
 
@@ -120,6 +146,39 @@ package struct RelevanceCurve: Hashable, Sendable {
 
     /// The last point whose date is not after a time.
     package func point(at time: Timestamp) -> Point? { points.last { $0.date <= time } }
+
+    /// The relevance in effect at a time; nil before the first entry that carries one, and once a duration is over: then
+    /// the timeline says nothing, and its score counts as 0.
+    package func relevance(at time: Timestamp) -> (score: Double, since: Timestamp)? {
+        guard let index = points.lastIndex(where: { $0.date <= time }), time < points[index].end else { return nil }
+        return (points[index].score, beginnings[index])
+    }
+
+    /// Points after a time with which a relevance above 0 begins.
+    func beginnings(after time: Timestamp) -> [Point] {
+        zip(points, beginnings).filter { $0.date > time && $0.date == $1 && $0.score > 0 }.map(\.0)
+    }
+
+    /// The last entry until a time, of this curve or of one that replaces it at that time, behind the beginning of its
+    /// relevance.
+    fileprivate func present(followedBy new: RelevanceCurve, at time: Timestamp) -> RelevanceCurve {
+        let known = RelevanceCurve(last(at: time) + [new.point(at: time)].compactMap(\.self))
+        return RelevanceCurve(known.last(at: time))
+    }
+
+    /// The last point until a time, behind one from the beginning of its relevance until then.
+    private func last(at time: Timestamp) -> [Point] {
+        guard let index = points.lastIndex(where: { $0.date <= time }) else { return [] }
+        let (point, beginning) = (points[index], beginnings[index])
+        guard beginning < point.date else { return [point] }
+        return [Point(beginning: beginning, of: point), point]
+    }
+
+    /// Whether an entry says that the widget is not relevant at a time.
+    package func excludes(_ time: Timestamp) -> Bool { relevance(at: time).map { $0.score <= 0 } ?? false }
+
+    /// Times at which a relevance begins, and those at which a duration is over.
+    var changes: [Timestamp] { points.flatMap { [$0.date, $0.end] } }
 
     /// The steps that hold within a range of time, the first one from its beginning.
     package func steps(in range: Range<Timestamp>) -> [Step] {
@@ -174,6 +233,9 @@ extension RelevanceCurve.Point {
 ///
 /// Scores compare only within the entries of one widget. The rank of a score among them is comparable between widgets.
 ///
+/// Only scores above 0 count, so that ranks do not depend on how a provider says that its widget is not relevant: by a
+/// score of 0, by the end of a duration, or not at all.
+///
 /// The summary is a list of weighted centroids. When there are too many, the two neighbours with the least common
 /// weight become one, so that the resolution follows the quantiles, whatever the scale of the scores. An entry's weight
 /// halves every 36 hours: a provider that changes its scale is back to meaningful ranks within days.
@@ -184,7 +246,7 @@ package struct RelevanceHistory: Hashable, Sendable {
     static let capacity = 20
 
     struct Centroid: Hashable, Sendable {
-        /// At least 0: scores that are not relevant count as 0.
+        /// Above 0.
         var score: Double
         var weight: Float
     }
@@ -205,20 +267,21 @@ package struct RelevanceHistory: Hashable, Sendable {
         guard now > absorbedUntil else { return }
         let factor = Self.decay(from: absorbedUntil, to: now)
         for index in centroids.indices { centroids[index].weight *= factor }
-        for point in curve.points where absorbedUntil < point.date && point.date <= now {
-            add(Centroid(score: max(0, point.score), weight: Self.decay(from: point.date, to: now)))
+        for point in curve.beginnings(after: absorbedUntil) where point.date <= now {
+            add(point.score, weight: Self.decay(from: point.date, to: now))
         }
         absorbedUntil = now
     }
 
     /// Absorbs the timeline that was shown until `now`, and the entry of its successor that takes effect at once: it
-    /// may be dated before `now`, and it is a new one unless the old timeline has it, too.
+    /// may be dated before `now`, and it is a new one unless the old timeline has it, too, or it updates that.
     package mutating func replace(_ old: RelevanceCurve, with new: RelevanceCurve, at now: Timestamp) {
         guard now > absorbedUntil else { return }
         absorb(old, until: now)
-        if let point = new.point(at: now), old.point(at: now) != point {
-            add(Centroid(score: max(0, point.score), weight: 1))
-        }
+        guard let point = new.point(at: now) else { return }
+        let isKnown = old.point(at: now).map { $0.date == point.date && $0.score == point.score } ?? false
+        let since = old.present(followedBy: new, at: now).relevance(at: point.date)?.since
+        if !isKnown, since == point.date { add(point.score, weight: 1) }
     }
 
     /// Remaining part of a weight, at least 2⁻²⁰, so that a long silence forgets nothing but the age.
@@ -227,12 +290,14 @@ package struct RelevanceHistory: Hashable, Sendable {
         return Float(exp2(-min(20, max(0, seconds / halfLife))))
     }
 
-    private mutating func add(_ new: Centroid) {
-        let index = centroids.firstIndex { $0.score >= new.score } ?? centroids.count
-        if index < centroids.count, centroids[index].score == new.score {
-            centroids[index].weight += new.weight
+    /// - Parameter score: above 0; one that is not is left out.
+    private mutating func add(_ score: Double, weight: Float) {
+        guard score > 0 else { return }
+        let index = centroids.firstIndex { $0.score >= score } ?? centroids.count
+        if index < centroids.count, centroids[index].score == score {
+            centroids[index].weight += weight
         } else {
-            centroids.insert(new, at: index)
+            centroids.insert(Centroid(score: score, weight: weight), at: index)
         }
         // Negligible weights are dropped first.
         let least = centroids.reduce(0) { $0 + $1.weight } / 16_384
@@ -240,11 +305,10 @@ package struct RelevanceHistory: Hashable, Sendable {
         if centroids.count > Self.capacity { mergeLightestPair() }
     }
 
-    /// Merges the two neighbours with the least common weight. Scores that are not relevant stay apart.
+    /// Merges the two neighbours with the least common weight.
     private mutating func mergeLightestPair() {
-        let firsts = (centroids[0].score == 0 ? 1 : 0)..<(centroids.count - 1)
         guard
-            let first = firsts.min(by: {
+            let first = (0..<(centroids.count - 1)).min(by: {
                 centroids[$0].weight + centroids[$0 + 1].weight < centroids[$1].weight + centroids[$1 + 1].weight
             })
         else { return }
@@ -283,19 +347,20 @@ package struct RelevanceHistory: Hashable, Sendable {
             guard centroid.score.isFinite, centroid.score >= 0, centroid.weight.isFinite, centroid.weight > 0,
                 centroids.last.map({ $0.score < centroid.score }) ?? true
             else { return nil }
-            centroids.append(centroid)
+            // Rows of earlier versions count scores that are not relevant.
+            if centroid.score > 0 { centroids.append(centroid) }
         }
     }
 }
 
-/// Ranks of scores among all entries of a widget: a sorted table, made once for many look-ups.
+/// Ranks of scores among all entries of a widget with a score above 0: a sorted table, made once for many look-ups.
 package struct RelevanceRanks: Sendable {
     /// Scores in ascending order with the weight below each.
     private var scores: [Double] = []
     private var below: [Double] = [0]
 
     package init(_ history: RelevanceHistory, with curve: RelevanceCurve) {
-        let present = curve.points.filter { $0.date > history.absorbedUntil }.map { (max(0, $0.score), 1.0) }
+        let present = curve.beginnings(after: history.absorbedUntil).map { ($0.score, 1.0) }
         let weights = history.centroids.map { ($0.score, Double($0.weight)) } + present
         for (score, weight) in weights.sorted(by: { $0.0 < $1.0 }) {
             if scores.last == score {
@@ -309,7 +374,8 @@ package struct RelevanceRanks: Sendable {
 
     /// The weight below a score and half of the weight equal to it, as a part of the whole.
     ///
-    /// 0 for a score that is not relevant; 0.5 for the only score, and while no entry is known.
+    /// 0 for a score that is not relevant; 0.5 for the only score, and while no entry is known; at least 0.5 for the
+    /// greatest score.
     package func rank(of score: Double) -> Double {
         guard score > 0 else { return 0 }
         let total = below[scores.count]

@@ -56,6 +56,16 @@ package struct Stack: Hashable, Sendable {
     package var suggestions = true
     /// Last turn by hand.
     package var chosen: Turn?
+    /// While the last turn was to a suggestion: the widget of the last one before that was not.
+    package var left: String?
+
+    /// The widget that the person left on top: that of the last turn by hand, or the first; nil for an empty stack.
+    var base: String? {
+        let left = [chosen?.widget, left].compactMap(\.self).lazy.compactMap { left in
+            items.first { Text.equal($0.widget, left) }
+        }
+        return (left.first ?? items.first)?.widget
+    }
 }
 
 /// Shortcut that an app declares relevant for a widget.
@@ -90,6 +100,13 @@ package struct RotationPolicy: Hashable, Sendable {
     package var maximumSuggestionsPerDay = 6
 
     package init() {}
+
+    /// Lifts the limits for an app in developer mode: evidence turns the stack at once.
+    package mutating func liftLimits() {
+        minimumStay = .zero
+        respectForTurn = .zero
+        maximumSuggestionsPerDay = .max
+    }
 }
 
 /// Top widget of a stack from now on, with reasons, and the widgets that are inserted meanwhile.
@@ -114,6 +131,8 @@ package struct StackSchedule: Hashable, Sendable {
         case shortcut(role: String)
         /// The suggested widget before it was removed.
         case suggestionEnded
+        /// No widget of the stack has evidence any more: it goes back to the one that the person left on top.
+        case leftOnTop
     }
 
     /// Change of the top widget.
@@ -135,8 +154,54 @@ package struct StackSchedule: Hashable, Sendable {
         package func holds(at time: Timestamp) -> Bool { from <= time && time < until ?? .distantFuture }
     }
 
+    /// Evidence for a widget at a time, comparable between widgets, also of other stacks and apps.
+    package struct Standing: Hashable, Sendable {
+        /// From 0 to 1.
+        package var value: Double
+        /// Beginning of the relevance, or of the range of a shortcut; nil for a habit.
+        package var since: Timestamp?
+        package var reason: Reason
+
+        /// Values that differ by no more than this count as equal: they are estimates from a few days.
+        package static let margin = 0.05
+
+        /// Index of the best standing: of those at most ``margin`` below the greatest value the one that began last,
+        /// then the one with the greatest value, then the first.
+        package static func best(of standings: [Standing]) -> Int? {
+            guard let greatest = standings.map(\.value).max() else { return nil }
+            func rank(_ index: Int) -> (Timestamp, Double) {
+                (standings[index].since ?? .distantPast, standings[index].value)
+            }
+            let near = standings.indices.filter { standings[$0].value >= greatest - margin }
+            return near.reduce(near.first) { best, index in
+                best.map { rank($0) < rank(index) ? index : $0 }
+            }
+        }
+    }
+
+    /// Standing of the widget on top from a time on.
+    package struct TopStanding: Hashable, Sendable {
+        package var from: Timestamp
+        package var item: Item
+        /// Nil: there is no evidence for it.
+        package var standing: Standing?
+
+        /// Whether it says the same as an earlier one, but for small differences of the value.
+        func repeats(_ earlier: TopStanding, margin: Double = Standing.margin) -> Bool {
+            guard item == earlier.item else { return false }
+            guard let standing, let other = earlier.standing else {
+                return standing == nil && earlier.standing == nil
+            }
+            return standing.since == other.since && abs(standing.value - other.value) <= margin
+                && standing.reason.isOfType(of: other.reason)
+        }
+    }
+
     /// In the order of their times. The first, which may be past, is to a widget of the stack; none for an empty stack.
     package var rotations: [Rotation] = []
+    /// In the order of their times, from the time of the plan on. A value that changes by ``Standing/margin`` or less is
+    /// left out.
+    package var standings: [TopStanding] = []
     /// In the order of their times; at most one holds at a time.
     package var insertions: [Insertion] = []
 
@@ -146,6 +211,22 @@ package struct StackSchedule: Hashable, Sendable {
     package func top(at time: Timestamp) -> Rotation? { rotations.last { $0.from <= time } }
 
     package func insertion(at time: Timestamp) -> Insertion? { insertions.first { $0.holds(at: time) } }
+
+    /// Standing of the widget on top at a time; the first one before the schedule begins.
+    package func standing(at time: Timestamp) -> TopStanding? {
+        standings.last { $0.from <= time } ?? standings.first
+    }
+
+    /// Whether the standings of another schedule say the same during a time, but for small differences.
+    fileprivate func hasStandings(of other: StackSchedule, in range: Range<Timestamp>) -> Bool {
+        let times = (standings + other.standings).map(\.from).filter(range.contains) + [range.lowerBound]
+        return times.allSatisfy { time in
+            guard let own = standing(at: time), let known = other.standing(at: time) else {
+                return standing(at: time) == nil && other.standing(at: time) == nil
+            }
+            return own.repeats(known, margin: 2 * Standing.margin)
+        }
+    }
 }
 
 /// The schedule of a stack with what belongs to it, as it is stored, published and served.
@@ -251,6 +332,7 @@ package struct StackPlan: Hashable, Sendable {
             let top = schedule.rotations.lastIndex { $0.from <= plannedAt } ?? 0
             seen.rotations = schedule.rotations.dropFirst(top).filter { $0.from < end }
             seen.insertions = schedule.insertions.filter { ($0.until ?? .distantFuture) > plannedAt && $0.from < end }
+            seen.standings = []
             for index in seen.rotations.indices { seen.rotations[index].reason.removeEvidence() }
             for index in seen.insertions.indices {
                 seen.insertions[index].reason.removeEvidence()
@@ -259,6 +341,7 @@ package struct StackPlan: Hashable, Sendable {
             return seen
         }
         return seen(schedule) == seen(earlier.schedule)
+            && schedule.hasStandings(of: earlier.schedule, in: plannedAt..<end)
     }
 
     /// Id of the widget that shows a suggestion.
@@ -312,6 +395,18 @@ package struct StackPlan: Hashable, Sendable {
                     ]
                 }),
             "suggestedAt": .array(suggestedAt.map { .time($0) }),
+            "values": .array(
+                schedule.standings.map { top in
+                    var object: JSONObject = [
+                        "from": .time(top.from), "widget": .string(id(of: top.item)),
+                        "value": .decimal(top.standing?.value ?? 0),
+                    ]
+                    if let standing = top.standing {
+                        if let since = standing.since { object["since"] = .time(since) }
+                        object["reason"] = standing.reason.json
+                    }
+                    return .object(object)
+                }),
         ]
     }
 
@@ -344,6 +439,18 @@ package struct StackPlan: Hashable, Sendable {
             let item = contents[widget].map(StackSchedule.Item.suggestion) ?? .widget(widget)
             schedule.rotations.append(StackSchedule.Rotation(from: from, item: item, reason: reason))
         }
+        // Plans of earlier versions have none.
+        for value in json["values"]?.arrayValue ?? [] {
+            guard let from = value["from"]?.timeValue, let widget = value["widget"]?.stringValue,
+                let number = value["value"]?.numberValue?.double
+            else { return nil }
+            let reason = value["reason"].flatMap(StackSchedule.Reason.init(json:))
+            let standing = reason.map {
+                StackSchedule.Standing(value: number, since: value["since"]?.timeValue, reason: $0)
+            }
+            let item = contents[widget].map(StackSchedule.Item.suggestion) ?? .widget(widget)
+            schedule.standings.append(StackSchedule.TopStanding(from: from, item: item, standing: standing))
+        }
     }
 }
 
@@ -370,6 +477,7 @@ extension StackSchedule.Reason {
             object["type"] = "shortcut"
             if !role.isEmpty { object["role"] = .string(role) }
         case .suggestionEnded: object["type"] = "suggestionEnded"
+        case .leftOnTop: object["type"] = "leftOnTop"
         }
         return .object(object)
     }
@@ -380,8 +488,16 @@ extension StackSchedule.Reason {
         case .relevance: self = .relevance(score: 0, rank: 0)
         case .prediction: self = .prediction(probability: 0, explanation: "")
         case .shortcut: self = .shortcut(role: "")
-        case .start, .personsChoice, .suggestionEnded: break
+        case .start, .personsChoice, .suggestionEnded, .leftOnTop: break
         }
+    }
+
+    /// Whether both differ in their evidence only.
+    fileprivate func isOfType(of other: Self) -> Bool {
+        var (own, other) = (self, other)
+        own.removeEvidence()
+        other.removeEvidence()
+        return own == other
     }
 
     fileprivate init?(json: JSONValue) {
@@ -395,6 +511,7 @@ extension StackSchedule.Reason {
                 probability: number("probability"), explanation: json["evidence"]?.stringValue ?? "")
         case "shortcut": self = .shortcut(role: json["role"]?.stringValue ?? "")
         case "suggestionEnded": self = .suggestionEnded
+        case "leftOnTop": self = .leftOnTop
         default: return nil
         }
     }
@@ -411,6 +528,7 @@ extension StackSchedule.Reason {
                 + (explanation.isEmpty ? "" : ": \(explanation)")
         case .shortcut(let role): "the app declared it relevant now" + (role.isEmpty ? "" : " (\(role))")
         case .suggestionEnded: "a suggestion is over"
+        case .leftOnTop: "nothing is relevant any more, and the person left it on top"
         }
     }
 

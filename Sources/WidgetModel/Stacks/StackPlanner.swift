@@ -6,8 +6,10 @@ package import JSON
 /// F).
 ///
 /// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value
-/// of a shortcut that holds. A widget whose score is 0 or below has none, and is not suggested. The stack turns to the
-/// greatest value; equal values keep the present widget, and so do a recent rotation and a recent turn by hand.
+/// of a shortcut that holds. A widget whose entry has a score of 0 or below has none, and is not suggested; one whose
+/// timed relevance is over has what habits and shortcuts say. The stack turns to the greatest value, and of equal ones to
+/// that which began last; without any value it goes back to the widget that the person left on top. A recent rotation and
+/// a recent turn by hand keep the present widget.
 ///
 /// At most one suggestion is part of the stack at a time. Of several, those whose range holds come before those by
 /// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then
@@ -50,7 +52,7 @@ package struct StackPlanner: Sendable {
 
         fileprivate var isOfEligibleKind: Bool { obstacle != .unknownKind && obstacle != .ineligibleKind }
 
-        fileprivate func isRelevant(at time: Timestamp) -> Bool { curve.score(at: time).map { $0 > 0 } ?? true }
+        fileprivate func isRelevant(at time: Timestamp) -> Bool { !curve.excludes(time) }
     }
 
     /// Reason for which a shortcut is not suggested into a stack at any time.
@@ -112,14 +114,14 @@ package struct StackPlanner: Sendable {
         var times: Set<Timestamp> = []
         for item in stack.items {
             guard let evidence = evidence[item.widget] else { continue }
-            times.formUnion(evidence.curve.steps.map(\.from))
+            times.formUnion(evidence.curve.changes)
             times.formUnion(evidence.predictions.map(\.from))
         }
         if candidates.contains(where: { !$0.isRendered }) { times.insert(now + StackPlan.renderTime) }
         for candidate in candidates {
             times.formUnion(candidate.shortcut.ranges.flatMap { [$0.lowerBound, $0.upperBound] })
             times.formUnion(candidate.predictions.map(\.from))
-            times.formUnion(candidate.curve.steps.map(\.from))
+            times.formUnion(candidate.curve.changes)
         }
         return times.filter { now < $0 && $0 < end }.sorted()
     }
@@ -132,25 +134,48 @@ package struct StackPlanner: Sendable {
 
     // MARK: Values
 
-    /// Value of a widget and the reason for it; nil without evidence.
-    func value(of item: Stack.Item, at time: Timestamp) -> (value: Double, reason: StackSchedule.Reason)? {
+    /// Standing of a widget of the stack; nil without evidence.
+    func standing(of item: Stack.Item, at time: Timestamp) -> StackSchedule.Standing? {
         let evidence = evidence[item.widget]
-        let score = evidence?.curve.score(at: time)
-        if let score, score <= 0 { return nil }
-        var values: [(value: Double, reason: StackSchedule.Reason)] = []
-        if let score, let rank = evidence?.ranks.rank(of: score) {
-            values.append((rank, .relevance(score: score, rank: rank)))
+        if let evidence, evidence.curve.excludes(time) { return nil }
+        var standings: [StackSchedule.Standing] = []
+        if let evidence, let (score, since) = evidence.curve.relevance(at: time) {
+            let rank = evidence.ranks.rank(of: score)
+            standings.append(.init(value: rank, since: since, reason: .relevance(score: score, rank: rank)))
         }
         if let prediction = evidence?.predictions.last(where: { $0.from <= time }),
             prediction.probability >= policy.minimumPrediction
         {
-            values.append((prediction.probability, prediction.reason))
+            standings.append(.init(value: prediction.probability, since: nil, reason: prediction.reason))
         }
         let holding = candidates.first {
             $0.isOfEligibleKind && $0.shortcut.content == item.content && $0.shortcut.holds(at: time)
         }
-        if let holding { values.append((policy.shortcutValue, .shortcut(role: holding.shortcut.role))) }
-        return values.max { $0.value < $1.value }
+        if let holding {
+            let since = holding.shortcut.ranges.filter { $0.contains(time) }.map(\.lowerBound).max()
+            standings.append(
+                .init(value: policy.shortcutValue, since: since, reason: .shortcut(role: holding.shortcut.role)))
+        }
+        return standings.max { $0.value < $1.value }
+    }
+
+    /// Standing of a suggestion that is in the stack; nil if it does not hold.
+    private func standing(ofSuggestion content: WidgetContent, at time: Timestamp) -> StackSchedule.Standing? {
+        let fitting = candidates.filter { $0.shortcut.content == content }.compactMap { self.fitting($0, at: time) }
+        return fitting.min(by: Fitting.precedes).map { fitting in
+            StackSchedule.Standing(
+                value: fitting.range == nil ? fitting.probability : policy.shortcutValue,
+                since: fitting.range?.lowerBound, reason: fitting.reason)
+        }
+    }
+
+    /// Standing of a widget of the stack or a suggestion.
+    private func standing(of item: StackSchedule.Item, at time: Timestamp) -> StackSchedule.Standing? {
+        switch item {
+        case .widget(let id):
+            stack.items.first { Text.equal($0.widget, id) }.flatMap { standing(of: $0, at: time) }
+        case .suggestion(let content): standing(ofSuggestion: content, at: time)
+        }
     }
 
     /// A candidate that may be suggested at a time.
@@ -230,7 +255,8 @@ extension StackPlanner {
             self.planner = planner
             self.now = now
             suggested = planner.suggested
-            var top = StackSchedule.Rotation(from: now, item: .widget(stack.items[0].widget), reason: .start)
+            let base = stack.base ?? stack.items[0].widget
+            var top = StackSchedule.Rotation(from: now, item: .widget(base), reason: .start)
             rests = .distantPast
             let own = previous.rotations.filter { stack.has($0.item) }
             // None has begun after a step of the clock back: the first one is the top, as before.
@@ -248,7 +274,7 @@ extension StackPlanner {
             if let turn, isOwn, last == nil || top.from <= turn.at {
                 top = StackSchedule.Rotation(from: turn.at, item: .widget(turn.widget), reason: .personsChoice)
             }
-            widget = top.item.widget ?? stack.items[0].widget
+            widget = top.item.widget ?? base
             schedule.rotations = [top]
             guard let insertion = previous.insertion(at: now) else { return }
             schedule.insertions = [insertion]
@@ -278,6 +304,7 @@ extension StackPlanner {
         mutating func step(at time: Timestamp) -> Timestamp? {
             let suggests = suggest(at: time)
             let rotates = rotate(at: time)
+            recordStanding(at: time)
             let respected = respected > time ? respected : nil
             return [suggests, rotates, respected].compactMap { $0 }.min()
         }
@@ -324,21 +351,37 @@ extension StackPlanner {
 
         private mutating func rotate(at time: Timestamp) -> Timestamp? {
             guard planner.stack.smartRotate, time >= respected, !isSuggestionOnTop else { return nil }
-            var best = (widget: widget, value: 0.0, reason: StackSchedule.Reason.start)
-            for item in planner.stack.items {
-                guard let found = planner.value(of: item, at: time) else { continue }
-                let isBetter = found.value > best.value || (found.value == best.value && item.widget == widget)
-                if isBetter { best = (item.widget, found.value, found.reason) }
+            // The present widget first: it stays if nothing distinguishes another one.
+            let present = planner.stack.items.filter { Text.equal($0.widget, widget) }
+            let others = planner.stack.items.filter { !Text.equal($0.widget, widget) }
+            let standings = (present + others).compactMap { item in
+                planner.standing(of: item, at: time).map { (item.widget, $0) }
             }
-            guard best.widget != widget else { return nil }
+            guard let best = StackSchedule.Standing.best(of: standings.map(\.1)) else {
+                guard let base = planner.stack.base, base != widget else { return nil }
+                guard time >= rests else { return rests }
+                widget = base
+                show(.widget(widget), .leftOnTop, at: time)
+                return nil
+            }
+            guard standings[best].0 != widget else { return nil }
             guard time >= rests else { return rests }
-            widget = best.widget
+            widget = standings[best].0
             rests = time + planner.policy.minimumStay
-            show(.widget(widget), best.reason, at: time)
+            show(.widget(widget), standings[best].1.reason, at: time)
             return nil
         }
 
+        private mutating func recordStanding(at time: Timestamp) {
+            guard let item = schedule.rotations.last?.item else { return }
+            let top = StackSchedule.TopStanding(
+                from: time, item: item, standing: planner.standing(of: item, at: time))
+            if schedule.standings.last.map({ !top.repeats($0) }) ?? true { schedule.standings.append(top) }
+        }
+
         private mutating func show(_ item: StackSchedule.Item, _ reason: StackSchedule.Reason, at time: Timestamp) {
+            // Of two at one time, such as the end of a suggestion and what follows, only the last one is seen.
+            if schedule.rotations.count > 1, schedule.rotations.last?.from == time { schedule.rotations.removeLast() }
             guard schedule.rotations.last?.item != item else { return }
             schedule.rotations.append(StackSchedule.Rotation(from: time, item: item, reason: reason))
         }
@@ -356,7 +399,7 @@ extension StackSchedule.Reason {
     /// Whether Freshet turned the stack for this reason.
     fileprivate var isAutomatic: Bool {
         switch self {
-        case .start, .personsChoice: false
+        case .start, .personsChoice, .leftOnTop: false
         case .relevance, .prediction, .shortcut, .suggestionEnded: true
         }
     }
@@ -384,7 +427,7 @@ package struct StackExplanation: Hashable, Sendable {
         hold = planner.hold(plan: plan, at: time)
         items = planner.stack.items.map { item in
             let isOnTop = top.map { $0.item == .widget(item.widget) } ?? false
-            let found = planner.value(of: item, at: time)
+            let found = planner.standing(of: item, at: time)
             var sentence = found.map { $0.reason.words } ?? planner.missingEvidence(of: item, at: time)
             if isOnTop, let top { sentence = "on top since \(top.from.rfc3339): \(top.reason.words); now \(sentence)" }
             return Item(
@@ -447,7 +490,7 @@ extension StackPlanner {
         let end = last.from + policy.minimumStay
         guard time < end else { return nil }
         switch last.reason {
-        case .start, .personsChoice: return nil
+        case .start, .personsChoice, .leftOnTop: return nil
         case .relevance, .prediction, .shortcut:
             return "it turned at \(last.from.rfc3339) and stays until at least \(end.rfc3339)"
         case .suggestionEnded:
@@ -464,7 +507,7 @@ extension StackPlanner {
 
     /// Reason why a widget of the stack has no value.
     fileprivate func missingEvidence(of item: Stack.Item, at time: Timestamp) -> String {
-        if let score = evidence[item.widget]?.curve.score(at: time), score <= 0 {
+        if let curve = evidence[item.widget]?.curve, curve.excludes(time) {
             return "its score is 0 or less now, so the stack does not rotate to it"
         }
         let prediction = evidence[item.widget]?.predictions.last { $0.from <= time }

@@ -236,7 +236,7 @@ extension Simulation {
     private func planner(of stack: SimulatedPeople.Stack, _ placed: [Int32]) -> PersonPlanner {
         let app = stack.key.app
         var policy = options.rotation
-        if apps.first(where: { $0.name == app })?.developerMode == true { policy.maximumSuggestionsPerDay = .max }
+        if apps.first(where: { $0.name == app })?.developerMode == true { policy.liftLimits() }
         let definitions = (kindsByApp[app] ?? [:]).mapValues { kinds[$0].definition }
         return PersonPlanner(
             app: app, device: stack.key.device, person: people.people[stack.person].record,
@@ -263,6 +263,7 @@ extension Simulation {
             case .prediction: report.rotations["habit", default: 0] += 1
             case .shortcut: report.rotations["shortcut", default: 0] += 1
             case .suggestionEnded: report.rotations["suggestionEnded", default: 0] += 1
+            case .leftOnTop: report.rotations["leftOnTop", default: 0] += 1
             }
         }
         report.suggestions += plan.schedule.insertions.count { shown.contains($0.from) }

@@ -87,12 +87,12 @@ package struct StackMaterial: Sendable {
             .filter { !known.contains($0) }.map { (person, $0) }
     }
 
-    /// The planner of a device's stacks. An app in developer mode has no limit of suggestions.
+    /// The planner of a device's stacks. An app in developer mode has no limits of rotations and suggestions.
     package func planner(
         for device: String, of person: Person, app: String, policy: RotationPolicy, at time: Timestamp
     ) -> PersonPlanner {
         var policy = policy
-        if directory.apps[app]?.isDeveloperMode == true { policy.maximumSuggestionsPerDay = .max }
+        if directory.apps[app]?.isDeveloperMode == true { policy.liftLimits() }
         let kinds = directory.apps[app].map { directory.kinds(of: $0) } ?? [:]
         return PersonPlanner(
             app: app, device: device, person: records[Name(person)] ?? PersonRecord(),

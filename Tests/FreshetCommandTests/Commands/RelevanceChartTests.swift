@@ -68,7 +68,7 @@ struct RelevanceChartTests {
         #expect(lines[9].hasPrefix("     └00:00       03:00"))
         #expect(
             lines.suffix(5) == [
-                "08:15  0  not relevant", "09:41  52.6  rank 0.83", "10:11  0  not relevant", "12:30  16.29  rank 0.5",
+                "08:15  0  not relevant", "09:41  52.6  rank 0.75", "10:11  0  not relevant", "12:30  16.29  rank 0.25",
                 "13:00  0  not relevant",
             ])
     }
@@ -86,7 +86,7 @@ struct RelevanceChartTests {
         let areas = shown.chart.document.components(separatedBy: "<rect class=\"area\"").dropFirst()
         #expect(areas.count == 2)
         #expect(areas.first?.hasPrefix(" x=\"40.347%\" width=\"2.083%\" y=\"14\" height=\"150\"/>") == true)
-        let step = try JSONValue.parse(Array(#"{"from":"2026-06-22T07:41:00Z","score":52.6,"rank":0.833}"#.utf8))
+        let step = try JSONValue.parse(Array(#"{"from":"2026-06-22T07:41:00Z","score":52.6,"rank":0.75}"#.utf8))
         #expect(shown.json["steps"]?.arrayValue?[1] == step)
         #expect(try day(curve, title: "<a>&").chart.document.contains("<title>&lt;a&gt;&amp;, 2026-06-22"))
     }

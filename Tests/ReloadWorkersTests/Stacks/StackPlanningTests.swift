@@ -37,14 +37,21 @@ struct StackPlanningTests {
             try await planning.pass()
             _ = try sent.schedules()
             let now = Timestamp.now()
-            // The current widget stays on top in any order.
-            try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"])), at: now)
+            try await worker.store.change(.stack(StackSupport.arrangement(["w1", "w2"])), at: now)
+            #expect(try await planning.pass().count == 0)
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
             #expect(try await planning.pass().count == 1)
             #expect(try sent.schedules().isEmpty)
-            try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w2"), at: now)
+            // The person has left another widget on top.
+            try await worker.store.change(.stack(StackSupport.arrangement(["w2", "w1"])), at: now)
+            #expect(try await planning.pass().count == 1)
+            let arranged = try #require(try sent.schedules().first ?? nil)
+            #expect(arranged["rotations"]?.arrayValue?.last?["widget"] == "w2")
+            #expect(arranged["rotations"]?.arrayValue?.last?["reason"]?["type"] == "leftOnTop")
+            try await worker.store.change(.turned(device: "d1", stack: "home", widget: "w1"), at: Timestamp.now())
             #expect(try await planning.pass().count == 1)
             let schedule = try #require(try sent.schedules().first ?? nil)
-            #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w2")
+            #expect(schedule["rotations"]?.arrayValue?.last?["widget"] == "w1")
             #expect(schedule["rotations"]?.arrayValue?.last?["reason"]?["type"] == "person")
         }
     }

@@ -62,11 +62,34 @@ struct StackPlanTests {
         other.schedule.rotations[1].reason = .shortcut(role: "")
         #expect(!other.continues(first), "the type of the reason differs")
         other = Self.plan(at: "06:30", after: first)
-        other.schedule.rotations[other.schedule.rotations.count - 1].item = .widget("a")
+        other.schedule.rotations[other.schedule.rotations.count - 1].item = .widget("b")
         #expect(!other.continues(first))
         other = Self.plan(at: "06:30", after: first)
         other.schedule.insertions = []
         #expect(!other.continues(first))
+    }
+
+    @Test("A plan whose values differ by more than a tenth does not continue an earlier one")
+    func values() {
+        let first = Self.plan()
+        func isContinued(adding change: Double, since: Timestamp? = nil) -> Bool {
+            var other = Self.plan(at: "06:30", after: first)
+            for index in other.schedule.standings.indices {
+                other.schedule.standings[index].standing?.value += change
+                if let since { other.schedule.standings[index].standing?.since = since }
+            }
+            return other.continues(first)
+        }
+        #expect(isContinued(adding: 0.09) && !isContinued(adding: 0.11))
+        #expect(!isContinued(adding: 0, since: Planner.time("07:30")), "another relevance")
+        // Values that change by 0.05 or less are left out of a schedule.
+        var planner = StackPlanner(Planner.stack("a"))
+        planner.evidence["a"] = .init(
+            predictions: [("07:00", 0.5), ("07:30", 0.54), ("08:00", 0.56), ("08:30", 0.1)].map {
+                WidgetPrediction(from: Planner.time($0.0), probability: $0.1)
+            })
+        let standings = planner.schedule(at: Planner.time("06:00")).standings
+        #expect(standings.map { $0.standing?.value ?? 0 } == [0, 0.5, 0.56, 0])
     }
 
     @Test("A plan is due after six hours, or when a suggestion's widget has to be placed or removed")
