@@ -177,6 +177,19 @@ extension Simulation {
         for stack in people.stacksOfTimeline[timeline] ?? [] { people.replan(stack, by: now) }
     }
 
+    /// Lets a widget that comes to another timeline of its kind bring its relevance along.
+    mutating func bringRelevance(from old: Int32, to new: Int32) {
+        guard old >= 0, new >= 0, timelines[Int(old)].kind == timelines[Int(new)].kind,
+            timelines[Int(old)].isRelevanceRead, !timelines[Int(new)].isRelevanceRead
+        else { return }
+        var record = timelines[Int(old)].relevance ?? RelevanceRecord()
+        if let present = timelines[Int(new)].relevance {
+            record.replace(with: present.curve, at: present.history.absorbedUntil)
+        }
+        timelines[Int(new)].relevance = record
+        timelines[Int(new)].isRelevanceRead = true
+    }
+
     // MARK: Plans
 
     /// Plans the stacks that are due; then places the widgets of suggestions that begin soon, and removes those that

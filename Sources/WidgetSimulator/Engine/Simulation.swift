@@ -589,6 +589,9 @@ extension Simulation {
         if !record.removed, let kind = kindsByApp[name.app]?[record.kind] {
             timeline = place(record, kind, reason, isPlaced: isPlaced, from: oldTimeline, &marks)
         }
+        if let old, !old.removed, Text.equal(record.user, old.user), oldTimeline != timeline {
+            bringRelevance(from: oldTimeline, to: timeline)
+        }
         move(widget, to: timeline, name.app)
         if oldTimeline >= 0, oldTimeline != timeline { departed.append(oldTimeline) }
         // A widget that is given to another user leaves its stack as well.

@@ -171,8 +171,20 @@ private let insertWidgetsSQL = """
     SELECT require_widgets((SELECT count(*) FROM written), (SELECT count(*) FROM input))
     """
 
+/// A widget that comes to another timeline, with a new configuration or environment, brings its relevance along: scores
+/// are those of the widget. A timeline that has its own keeps it, since others may show it.
 private let updateWidgetsSQL = """
-    WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i")))
+    WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), moved AS (
+        SELECT DISTINCT ON (i.timeline_id) i.timeline_id, r.history, r.points
+        FROM input i JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
+            AND w.kind_id = i.kind_id AND w.user_id = i.user_id AND w.timeline_id <> i.timeline_id
+        JOIN relevance r ON r.timeline_id = w.timeline_id
+        ORDER BY i.timeline_id, w.timeline_id
+    ), inherited AS (
+        INSERT INTO relevance (timeline_id, revision, history, points)
+        SELECT m.timeline_id, 0, m.history, m.points FROM moved m ORDER BY m.timeline_id
+        ON CONFLICT (timeline_id) DO NOTHING
+    )
     UPDATE widget w
     SET kind_id = i.kind_id, family = i.family, timeline_id = i.timeline_id, user_id = i.user_id,
         device_id = i.device_id, locale = i.locale, time_zone = i.time_zone, configuration = i.configuration,
