@@ -168,15 +168,15 @@ package struct StackSchedule: Hashable, Sendable {
         /// Index of the best standing: of those at most ``margin`` below the greatest value the one that began last,
         /// then the one with the greatest value, then the first.
         package static func best(of standings: [Standing]) -> Int? {
-            guard let greatest = standings.map(\.value).max() else { return nil }
-            func rank(_ index: Int) -> (Timestamp, Double) {
-                (standings[index].since ?? .distantPast, standings[index].value)
+            let greatest = standings.reduce(0) { max($0, $1.value) }
+            var best: Int?
+            for (index, standing) in standings.enumerated() where standing.value >= greatest - margin {
+                if best.map({ standings[$0].key < standing.key }) ?? true { best = index }
             }
-            let near = standings.indices.filter { standings[$0].value >= greatest - margin }
-            return near.reduce(near.first) { best, index in
-                best.map { rank($0) < rank(index) ? index : $0 }
-            }
+            return best
         }
+
+        private var key: (Timestamp, Double) { (since ?? .distantPast, value) }
     }
 
     /// Standing of the widget on top from a time on.
@@ -200,8 +200,11 @@ package struct StackSchedule: Hashable, Sendable {
     /// In the order of their times. The first, which may be past, is to a widget of the stack; none for an empty stack.
     package var rotations: [Rotation] = []
     /// In the order of their times, from the time of the plan on. A value that changes by ``Standing/margin`` or less is
-    /// left out.
+    /// left out, and one widget has at most two changes in ``standingSpacing``: the last of more follows at its end.
     package var standings: [TopStanding] = []
+
+    /// Time that bounds the number of standings, whatever the number of a timeline's entries.
+    static let standingSpacing: Duration = .seconds(900)
     /// In the order of their times; at most one holds at a time.
     package var insertions: [Insertion] = []
 

@@ -304,9 +304,9 @@ extension StackPlanner {
         mutating func step(at time: Timestamp) -> Timestamp? {
             let suggests = suggest(at: time)
             let rotates = rotate(at: time)
-            recordStanding(at: time)
+            let records = recordStanding(at: time)
             let respected = respected > time ? respected : nil
-            return [suggests, rotates, respected].compactMap { $0 }.min()
+            return [suggests, rotates, records, respected].compactMap { $0 }.min()
         }
 
         // MARK: Suggestions
@@ -351,32 +351,44 @@ extension StackPlanner {
 
         private mutating func rotate(at time: Timestamp) -> Timestamp? {
             guard planner.stack.smartRotate, time >= respected, !isSuggestionOnTop else { return nil }
-            // The present widget first: it stays if nothing distinguishes another one.
-            let present = planner.stack.items.filter { Text.equal($0.widget, widget) }
-            let others = planner.stack.items.filter { !Text.equal($0.widget, widget) }
-            let standings = (present + others).compactMap { item in
-                planner.standing(of: item, at: time).map { (item.widget, $0) }
+            var (widgets, standings) = ([String](), [StackSchedule.Standing]())
+            for item in planner.stack.items {
+                guard let standing = planner.standing(of: item, at: time) else { continue }
+                // The present widget first: it stays if nothing distinguishes another one.
+                let index = Text.equal(item.widget, widget) ? 0 : widgets.count
+                widgets.insert(item.widget, at: index)
+                standings.insert(standing, at: index)
             }
-            guard let best = StackSchedule.Standing.best(of: standings.map(\.1)) else {
-                guard let base = planner.stack.base, base != widget else { return nil }
-                guard time >= rests else { return rests }
-                widget = base
-                show(.widget(widget), .leftOnTop, at: time)
+            let best = StackSchedule.Standing.best(of: standings)
+            guard let next = best.map({ widgets[$0] }) ?? planner.stack.base, !Text.equal(next, widget) else {
                 return nil
             }
-            guard standings[best].0 != widget else { return nil }
             guard time >= rests else { return rests }
-            widget = standings[best].0
-            rests = time + planner.policy.minimumStay
-            show(.widget(widget), standings[best].1.reason, at: time)
+            widget = next
+            if let best {
+                rests = time + planner.policy.minimumStay
+                show(.widget(widget), standings[best].reason, at: time)
+            } else {
+                show(.widget(widget), .leftOnTop, at: time)
+            }
             return nil
         }
 
-        private mutating func recordStanding(at time: Timestamp) {
-            guard let item = schedule.rotations.last?.item else { return }
+        /// Notes how much speaks for the widget on top.
+        ///
+        /// - Returns: when to look again, if it has changed too often.
+        private mutating func recordStanding(at time: Timestamp) -> Timestamp? {
+            guard let item = schedule.rotations.last?.item else { return nil }
             let top = StackSchedule.TopStanding(
                 from: time, item: item, standing: planner.standing(of: item, at: time))
-            if schedule.standings.last.map({ !top.repeats($0) }) ?? true { schedule.standings.append(top) }
+            let last = schedule.standings.last
+            if let last, top.repeats(last) { return nil }
+            if let earlier = schedule.standings.dropLast().last, earlier.item == item, last?.item == item {
+                let next = earlier.from + StackSchedule.standingSpacing
+                guard time >= next else { return next }
+            }
+            schedule.standings.append(top)
+            return nil
         }
 
         private mutating func show(_ item: StackSchedule.Item, _ reason: StackSchedule.Reason, at time: Timestamp) {

@@ -305,8 +305,30 @@ struct RotationRuleTests {
                 }
                 #expect(standing != nil || isHeld || top.item == .widget("a"), "seed \(seed), minute \(minute)")
                 #expect(schedule.standing(at: time)?.item == top.item, "seed \(seed), minute \(minute)")
-                #expect(schedule.standing(at: time)?.standing?.value == standing?.value, "seed \(seed)")
             }
         }
+    }
+
+    @Test("The values of a schedule are those by which its widget is on top, at most two in a quarter of an hour")
+    func standings() {
+        func check(_ planner: StackPlanner, _ label: Comment) {
+            let standings = planner.schedule(at: Planner.time("00:01")).standings
+            for top in standings {
+                let item = planner.stack.items.first { .widget($0.widget) == top.item }
+                #expect(item.flatMap { planner.standing(of: $0, at: top.from) } == top.standing, label)
+            }
+            for (first, third) in zip(standings, standings.dropFirst(2)) {
+                let items = standings.filter { (first.from...third.from).contains($0.from) }.map(\.item)
+                #expect(Set(items).count > 1 || third.from - first.from >= .seconds(900), label)
+            }
+        }
+        Self.withDays { seed, days in check(Self.planner(days), "seed \(seed)") }
+        var random = SeededGenerator(seed: 1)
+        let minutes = (1..<1_440).map { minute in
+            RelevanceCurve.Point(
+                date: Planner.time("00:00") + .seconds(60 * minute), score: Double.random(in: 0...9, using: &random),
+                duration: .seconds(Bool.random(using: &random) ? 30 : 0))
+        }
+        check(Self.planner([minutes]), "a score each minute")
     }
 }

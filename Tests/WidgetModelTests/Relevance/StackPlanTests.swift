@@ -148,6 +148,27 @@ struct RelevanceRecordTests {
         #expect(record.curve.score(at: Planner.time("08:30")) == 0)
     }
 
+    @Test("Updates that repeat a score keep the beginning of its relevance, over many timelines and in the stored form")
+    func updated() throws {
+        var record = RelevanceRecord()
+        let start = Planner.time("00:00")
+        for number in 0..<200 {
+            let time = start + .seconds(900 * number)
+            record.replace(with: RelevanceCurve([.init(date: time, score: 0.1)]), at: time)
+            record = RelevanceRecord(
+                curve: try #require(RelevanceCurve(encoded: record.curve.encoded)),
+                history: try #require(RelevanceHistory(encoded: record.history.encoded)))
+            #expect(record.curve.relevance(at: time)?.since == start && record.curve.points.count <= 2)
+        }
+        // After two hours without one it is a new relevance, and another score is one at once.
+        let later = start + .seconds(900 * 199 + 7_201)
+        record.replace(with: RelevanceCurve([.init(date: later, score: 0.1)]), at: later)
+        #expect(record.curve.relevance(at: later)?.since == later)
+        record.replace(with: RelevanceCurve([.init(date: later + .seconds(9), score: 3)]), at: later + .seconds(9))
+        #expect(record.curve.relevance(at: later + .seconds(9))?.since == later + .seconds(9))
+        #expect(record.history.centroids.map(\.score) == [0.1, 3])
+    }
+
     @Test("A thousand entries with relevance are stored until they end, whenever the timeline is stored")
     func many() throws {
         let start = Planner.time("00:00")
