@@ -51,6 +51,8 @@ struct FetchRecorderTests {
             }
             #expect(try await !recorder.flush())
             #expect(try await Self.fetched(store) == 1)
+            // The push for both contents has gone out.
+            try await store.sql("UPDATE registration SET sent_at = now()")
             #expect(try await api.ask(.get, "\(TestAPI.base)/widgets/w2/timeline", as: user).status == 200)
             let second = ContinuousClock.now
             _ = try await recorder.flush(at: second)
@@ -89,7 +91,7 @@ struct FetchRecorderTests {
     @Test("Reads that wait for the next write precede later ones")
     func keptReads() async throws {
         try await withRecorder { store, _, recorder in
-            try await store.sql("UPDATE registration SET recorded_at = now()")
+            try await store.sql("UPDATE registration SET recorded_at = now(), sent_at = now()")
             recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 5)
             let first = ContinuousClock.now
             _ = try await recorder.flush(at: first)
@@ -101,6 +103,33 @@ struct FetchRecorderTests {
                 """)
             _ = try await recorder.flush(at: first + .seconds(31))
             #expect(try await store.integer("SELECT sum(fetched) FROM delivery_statistics") == 2)
+        }
+    }
+
+    @Test("A read that spares a push is written at once, also seconds after another one")
+    func sparesPush() async throws {
+        try await withRecorder { store, _, recorder in
+            recorder.noteServed(app: TestKinds.app, widget: "w1", revision: 5)
+            let first = ContinuousClock.now
+            _ = try await recorder.flush(at: first)
+            #expect(try await Self.fetched(store) == 1)
+            // The push for the other content has gone out: its read waits.
+            try await store.sql("UPDATE registration SET sent_at = now()")
+            recorder.noteServed(app: TestKinds.app, widget: "w2", revision: 5)
+            _ = try await recorder.flush(at: first + .seconds(1))
+            #expect(try await Self.fetched(store) == 1)
+            // Content that changed after the push, and is read before the next one.
+            try await store.sql(
+                """
+                UPDATE timeline SET content_revision = 6, revision = 6, stored_at = now()
+                WHERE id = (SELECT timeline_id FROM widget WHERE id = 'w2')
+                """)
+            recorder.noteServed(app: TestKinds.app, widget: "w2", revision: 6)
+            _ = try await recorder.flush(at: first + .seconds(2))
+            #expect(try await Self.fetched(store) == 2)
+            #expect(
+                try await store.integer("SELECT count(*) FROM registration WHERE cardinality(stale_timelines) = 0") == 1
+            )
         }
     }
 

@@ -204,6 +204,26 @@ struct FetchTests {
         }
     }
 
+    @Test("A device that fetched after the change gets no push, also when it had fetched seconds before")
+    func sparedSoonAfter() async throws {
+        try await withDelivery { delivery in
+            try await delivery.store.place([.test("w1")])
+            try await delivery.register()
+            try await delivery.change()
+            #expect(try await delivery.record("w1").isEmpty)
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 0)
+            try await delivery.change()
+            #expect(try await delivery.record("w1").isEmpty, "it spares the push, so it does not wait for the minute")
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 0)
+            // Without a fetch there is one.
+            try await delivery.change()
+            try await delivery.deliver()
+            #expect(delivery.apns.statistics.accepted == 1)
+        }
+    }
+
     @Test("Changes before the fetch count as one, and content that has changed meanwhile stays stale")
     func gathered() async throws {
         try await withDelivery { delivery in

@@ -5,8 +5,8 @@ import Synchronization
 import WidgetModel
 package import WidgetStore
 
-/// Records which content the API has served to registered devices: gathered, and written at most once a minute for each
-/// device.
+/// Records which content the API has served to registered devices: gathered, and written at once if that spares a push,
+/// otherwise at most once a minute for each device.
 package final class FetchRecorder: Sendable {
     private struct Served {
         /// Contents in the order of their revisions, each with the time at which it was first served. A change is
@@ -15,11 +15,13 @@ package final class FetchRecorder: Sendable {
         /// Not written before then.
         var due: ContinuousClock.Instant
 
-        /// Adds content that is later than the last one.
-        mutating func add(_ content: Content) {
-            guard contents.last.map({ $0.revision < content.revision }) ?? true else { return }
+        /// Adds content that is later than the last one, and returns whether it is.
+        @discardableResult
+        mutating func add(_ content: Content) -> Bool {
+            guard contents.last.map({ $0.revision < content.revision }) ?? true else { return false }
             if contents.count >= FetchRecorder.contentLimit { contents.removeLast() }
             contents.append(content)
+            return true
         }
     }
 
@@ -59,7 +61,8 @@ package final class FetchRecorder: Sendable {
         let (key, now) = (Key(app: app, widget: widget), ContinuousClock.now)
         pending.withLock { pending in
             guard pending[key] != nil || pending.count < Self.limit else { return }
-            pending[key, default: Served(contents: [], due: now)].add((revision, now))
+            // Later content may spare a push, whatever earlier content waits for.
+            if pending[key, default: Served(contents: [], due: now)].add((revision, now)) { pending[key]?.due = now }
         }
     }
 

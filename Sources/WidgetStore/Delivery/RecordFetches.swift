@@ -12,7 +12,7 @@ private let input = InputColumns<(offset: Int, element: ServedContent)>([
     .init("revision") { $0.element.revision }, .init("age") { $0.element.age.wholeMilliseconds },
 ])
 
-/// Least time between two writes of a device's fetches.
+/// Least time between two writes of a device's fetches that spare it no push.
 private let spacing = "interval '1 minute'"
 
 /// Numbers of fetches by power of two of milliseconds: classes up to an hour, and a last one for all later ones.
@@ -39,17 +39,24 @@ private func sum(_ old: String, _ new: String) -> String {
     """
 }
 
-/// Devices whose fetches may be written now. The statement that records them follows in the transaction, so that it
+/// Devices whose fetches may be written now: those for which a minute has passed, and those that were served content
+/// which they are not known to have and for which no push has gone out, so that none does. The statement that records them follows in the transaction, so that it
 /// reads the contents that were stored before a mark for which this one has waited.
 private let lockSQL = """
+    WITH served AS MATERIALIZED (
+        SELECT o.id, bool_or(
+                   i.revision >= t.content_revision AND t.stored_at > coalesce(o.sent_at, '-infinity')
+                   AND i.revision > coalesce(o.fetched_revisions[array_position(o.fetched_timelines, t.id)], 0)) AS spares
+        FROM \(input.rows("i")) JOIN app a ON a.name = i.app
+        JOIN widget w ON w.app_id = a.id AND w.id = i.widget
+        JOIN registration o ON o.app_id = w.app_id AND o.user_id = w.user_id AND o.device_id = w.device_id
+        JOIN timeline t ON t.id = w.timeline_id
+        WHERE o.channel <> 0 GROUP BY o.id
+    )
     SELECT r.id FROM registration r
-    WHERE r.id = ANY (ARRAY(
-            SELECT o.id FROM \(input.rows("i")) JOIN app a ON a.name = i.app
-            JOIN widget w ON w.app_id = a.id AND w.id = i.widget
-            JOIN registration o ON o.app_id = w.app_id AND o.user_id = w.user_id AND o.device_id = w.device_id
-            WHERE o.channel <> 0
-        ))
-        AND (r.recorded_at IS NULL OR r.recorded_at < now() - \(spacing))
+    WHERE r.id = ANY (ARRAY(SELECT id FROM served))
+        AND (r.recorded_at IS NULL OR r.recorded_at < now() - \(spacing)
+             OR r.id = ANY (ARRAY(SELECT id FROM served WHERE spares)))
     ORDER BY r.id FOR NO KEY UPDATE
     """
 
@@ -189,7 +196,8 @@ extension PostgresStatement where Self == Statements {
 }
 
 extension WidgetStore {
-    /// Records what devices have fetched, at most once a minute for each device.
+    /// Records what devices have fetched: at once if that spares a push, otherwise at most once a minute for each
+    /// device.
     ///
     /// - Returns: the indexes of what was not recorded yet.
     package func recordFetches(_ served: [ServedContent], objectives: FreshnessObjectives) async throws -> [Int] {
