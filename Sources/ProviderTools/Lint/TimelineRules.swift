@@ -62,12 +62,11 @@ extension LintRule {
 
     static let schedulePast = LintRule(
         "schedule/past", .warning, "Reloads are due in the future",
-        advice: "A policy in the past requests a reload at once, as often as the budget allows."
+        advice: "A time in the past, such as atEnd behind past entries, spends the whole budget at once."
     ) { observation in
         observation.timelines.compactMap { timeline in
-            // A single entry with atEnd has a rule of its own.
-            guard case .after(let date) = timeline.parsed.policy, date <= observation.began else { return nil }
-            return "\(timeline.subject.name): after \(timeline.reload?.rfc3339 ?? "")"
+            guard timeline.hasSchedule, let reload = timeline.reload, reload <= observation.began else { return nil }
+            return "\(timeline.subject.name): \(timeline.policyName) \(reload.rfc3339)"
         }
     }
 
@@ -181,8 +180,8 @@ extension LintRule {
     }
 
     static let linksSeveral = LintRule(
-        "links/several", .warning, "Small widgets have one link",
-        advice: "Leave links out for systemSmall, which has one place to tap, or use url."
+        "links/several", .warning, "Small and accessory widgets have one link",
+        advice: "Leave links out for systemSmall and accessory families, which have one place to tap, or use url."
     ) { observation in observation.timelines(with: .severalLinks) { _ in "an entry with several links" } }
 
     static let linksRelative = LintRule(

@@ -206,7 +206,7 @@ struct TimelineParser: ElementParser {
         }
         capacity = content.count + content.count / 8
         var lints = TimelineLints(policy: policy, dates: entries.lazy.map(\.date))
-        if place.flatMap({ requested[$0].family }) == .systemSmall, entries.contains(where: { $0.linkCount > 1 }) {
+        if place.flatMap({ requested[$0].family })?.hasOneLink == true, entries.contains(where: { $0.linkCount > 1 }) {
             lints.insert(.severalLinks)
         }
         var finished: [UInt8] = []

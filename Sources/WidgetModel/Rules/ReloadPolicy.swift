@@ -94,7 +94,7 @@ package struct TimelineLints: OptionSet, Hashable, Sendable {
     /// A reload at a full hour, when many other timelines are due: `after` it, or `atEnd` with the last entry at it.
     package static let roundHour = TimelineLints(rawValue: 4)
 
-    /// Several links in an entry of a systemSmall widget, which opens only one.
+    /// Several links in an entry of a family that opens only one (``WidgetFamily/hasOneLink``).
     package static let severalLinks = TimelineLints(rawValue: 8)
 
     /// In microseconds.

@@ -34,4 +34,12 @@ package enum WidgetFamily: Int16, NamedValue {
     case accessoryInline = 6
 
     package static let names = nameTable()
+
+    /// Whether a widget is one place to tap. Larger ones may have several links.
+    package var hasOneLink: Bool {
+        switch self {
+        case .systemSmall, .accessoryCircular, .accessoryRectangular, .accessoryInline: true
+        case .systemMedium, .systemLarge, .systemExtraLarge: false
+        }
+    }
 }

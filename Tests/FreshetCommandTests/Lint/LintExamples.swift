@@ -103,6 +103,10 @@ extension LintExample {
                 good: rounds([tomorrow, tomorrow, tomorrow], Array(repeating: "2026-06-23T06:30:01Z", count: 3))),
             LintExample(
                 .schedulePast, bad: of(after("2026-06-22T10:07:30Z")), good: of(after("2026-06-22T10:37:30Z"))),
+            // The second and last entry is in the past, so that atEnd requests a reload at once.
+            LintExample(
+                .schedulePast, bad: of(timeline(entries, policy: "\"atEnd\"", minutes: -5)),
+                good: of(timeline(entries, policy: "\"atEnd\"", minutes: 60))),
             LintExample(
                 .scheduleNoneYet,
                 bad: of("{\"policy\":\"never\",\"entries\":[{\"date\":\"2026-06-22T11:00:00Z\",\"content\":1}]}"),
@@ -116,6 +120,7 @@ extension LintExample {
         }
         func text(_ count: Int) -> String { content("\"\(String(repeating: "x", count: count))\"") }
         let small = kind { $0.families = [.systemSmall] }
+        let lock = kind { $0.families = [.accessoryRectangular] }
         let links = "\"content\":1,\"links\":{\"a\":\"app://a\",\"b\":\"app://b\"}"
         func link(_ url: String) -> LintObservation { of(timeline(["\"content\":1,\"url\":\"\(url)\""])) }
         return [
@@ -131,6 +136,10 @@ extension LintExample {
             LintExample(
                 .linksSeveral,
                 bad: of(timeline([links]), subject: subject(small, family: .systemSmall), kind: small),
+                good: of(timeline([links]))),
+            LintExample(
+                .linksSeveral,
+                bad: of(timeline([links]), subject: subject(lock, family: .accessoryRectangular), kind: lock),
                 good: of(timeline([links]))),
             LintExample(.linksRelative, bad: link("cards/acme"), good: link("bank:///cards/acme")),
             LintExample(.linksUnsafe, bad: link(" JavaScript:alert(1)"), good: link("https://example.com")),

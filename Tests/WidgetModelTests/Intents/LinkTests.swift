@@ -95,7 +95,7 @@ struct LinkTests {
         #expect(ParsedTimeline.url(of: parsed.content[12..<(parsed.content.count - 19)]) == "x:0")
     }
 
-    @Test("A: systemSmall has one link: several are a lint")
+    @Test("A: systemSmall and the accessory families have one link: several are a lint")
     func lint() throws {
         func lints(_ members: String, _ family: WidgetFamily?) throws -> TimelineLints {
             try Self.parse(
@@ -106,7 +106,12 @@ struct LinkTests {
         #expect(try lints(#", "links": {"a": "x:1", "b": "x:2"}"#, .systemSmall) == .severalLinks)
         #expect(try lints(#", "links": {"a": "x:1"}, "url": "x:0""#, .systemSmall) == .severalLinks)
         #expect(try lints(#", "url": "x:0""#, .systemSmall) == [] && lints(#", "links": null"#, .systemSmall) == [])
-        #expect(try lints(#", "links": {"a": "x:1", "b": "x:2"}"#, .systemLarge) == [])
+        for family in WidgetFamily.allCases {
+            let isSystem = [.systemMedium, .systemLarge, .systemExtraLarge].contains(family)
+            #expect(
+                try lints(#", "links": {"a": "x:1", "b": "x:2"}"#, family) == (isSystem ? [] : .severalLinks),
+                "\(family)")
+        }
         #expect(try lints(#", "links": {"a": "x:1", "b": "x:2"}"#, nil) == [])
     }
 
