@@ -36,8 +36,10 @@ struct PlaceholderTests {
             .finishPlaceholders(claims.map { (placeholder: $0, content: content, delay: .seconds(60)) }))
     }
 
-    private func record(_ keys: [PlaceholderKey], _ store: TestStore) async throws -> Int {
-        try await store.pool.execute(.recordPlaceholders(keys))
+    private func record(
+        _ keys: [PlaceholderKey], renews: Bool = true, _ store: TestStore
+    ) async throws -> Int {
+        try await store.pool.execute(.recordPlaceholders(keys.map { (key: $0, renews: renews) }))
     }
 
     /// Moves the placeholders' times into the past.
@@ -77,6 +79,7 @@ struct PlaceholderTests {
             _ = try await record([key(kind), key(kind, "fr-FR")], store)
             _ = try await finish(try await claim(kind, store), store)
             try await pass("61 minutes", store)
+            #expect(try await record([key(kind)], renews: false, store) == 0, "a placed widget needs no other one")
             #expect(try await record([key(kind)], store) == 1)
             #expect(try await next(store) == [kind.id])
             #expect(try await next(store, excluding: [kind.id]).isEmpty)

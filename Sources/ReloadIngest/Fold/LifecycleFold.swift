@@ -296,8 +296,8 @@ struct LifecycleWrites: Sendable {
     var placements: [TimelinePlacement] = []
     /// Timeline rows that widgets stop showing.
     var departures: [Int64] = []
-    /// Placeholders for the new environments of widgets.
-    var placeholders: [PlaceholderKey] = []
+    /// Placeholders for the environments of widgets that were placed or moved.
+    var placeholders: [WantedPlaceholder] = []
     /// New widgets that lack values for parameters with a dynamic default.
     var undecided: [UndecidedWidget] = []
 }
@@ -322,7 +322,7 @@ extension LifecycleFold {
         var writes = LifecycleWrites()
         var placed: [TimelineID: TimelinePlacement] = [:]
         var departed: Set<Int64> = []
-        var placeholders: Set<PlaceholderKey> = []
+        var placeholders: [PlaceholderKey: Bool] = [:]
         let apps = Dictionary(directory.apps.values.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for (key, state) in widgets where state.isWritten {
             guard let record = state.record else { continue }
@@ -349,9 +349,9 @@ extension LifecycleFold {
                         reason: state.reason, delay: min(delay, placed[shown]?.delay ?? delay))
                 }
             }
-            if state.isMoved, !record.removed, !kind.isRetired {
-                placeholders.insert(
-                    PlaceholderKey(kind: kind, family: record.family, environment: record.environment))
+            if state.isMoved || state.isPlaced, !record.removed, !kind.isRetired {
+                let key = PlaceholderKey(kind: kind, family: record.family, environment: record.environment)
+                placeholders[key] = state.isMoved || placeholders[key] == true
             }
             let old = state.stored?.timeline
             if let old, old.id != id { departed.insert(old.row) }
@@ -364,7 +364,7 @@ extension LifecycleFold {
         }
         writes.placements = Array(placed.values)
         writes.departures = Array(departed)
-        writes.placeholders = Array(placeholders)
+        writes.placeholders = placeholders.map { (key: $0, renews: $1) }
         return writes
     }
 

@@ -224,17 +224,28 @@ private let expirePlaceholdersSQL = """
     WHERE \(PlaceholderKey.matches("p", "o"))
     """
 
+/// Placeholder of an environment that a device uses.
+///
+/// - Parameter renews: whether the device is new in the environment, so that one that was fetched before is asked for
+///   again; a placed widget wants one only where there is none.
+package typealias WantedPlaceholder = (key: PlaceholderKey, renews: Bool)
+
+private let recordPlaceholdersInput = InputColumns<WantedPlaceholder>(
+    PlaceholderKey.input { (wanted: WantedPlaceholder) in wanted.key } + [.init("renews") { $0.renews }])
+
 private let recordPlaceholdersSQL = """
     WITH input AS MATERIALIZED (
-        SELECT DISTINCT i.kind_id, i.family, i.locale COLLATE "C" AS locale, i.time_zone COLLATE "C" AS time_zone
-        FROM \(fetchPlaceholdersInput.rows("i"))
+        SELECT i.kind_id, i.family, i.locale COLLATE "C" AS locale, i.time_zone COLLATE "C" AS time_zone,
+               bool_or(i.renews) AS renews
+        FROM \(recordPlaceholdersInput.rows("i")) GROUP BY 1, 2, 3, 4
     ), wanted AS MATERIALIZED (
         SELECT \(PlaceholderKey.columns(of: "i")), p.kind_id IS NULL AS is_new,
                row_number() OVER (PARTITION BY i.kind_id, p.kind_id IS NULL
                                   ORDER BY i.family, i.locale, i.time_zone) AS place
         FROM input i
         LEFT JOIN placeholder p ON \(PlaceholderKey.matches("p", "i"))
-        WHERE p.kind_id IS NULL OR (p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour')
+        WHERE p.kind_id IS NULL
+            OR (i.renews AND p.due_at = 'infinity' AND p.fetched_at < now() - interval '1 hour')
     ), room AS (
         SELECT n.kind_id, \(PlaceholderKey.limit) - (
             SELECT count(*) FROM (SELECT 1 FROM placeholder p WHERE p.kind_id = n.kind_id LIMIT \(PlaceholderKey.limit)) held
@@ -299,13 +310,13 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(expirePlaceholdersSQL, limit)
     }
 
-    /// Makes the placeholders of devices' new environments due, unless they were fetched within the last hour, are due
-    /// already, or wait for a back-off.
+    /// Makes the placeholders of environments due that have none, and those of devices' new environments, unless they
+    /// were fetched within the last hour, are due already, or wait for a back-off.
     ///
     /// Devices choose environments freely, so a kind gets at most ``PlaceholderKey/limit`` placeholders; the manifest's
     /// serves the others. Rows that need no change are not locked, since all devices of a language share them.
-    package static func recordPlaceholders(_ keys: [PlaceholderKey]) -> PostgresQuery<Void> {
-        PostgresQuery(recordPlaceholdersSQL, binding: fetchPlaceholdersInput.parameters(keys))
+    package static func recordPlaceholders(_ wanted: [WantedPlaceholder]) -> PostgresQuery<Void> {
+        PostgresQuery(recordPlaceholdersSQL, binding: recordPlaceholdersInput.parameters(wanted))
     }
 }
 

@@ -106,6 +106,7 @@ extension WidgetStore {
                 _ = pipeline.append(.markTimelines(marks, limit: 0))
                 _ = pipeline.append(.orphanTimelines(marks.departed))
             }
+            _ = pipeline.append(.recordPlaceholders(chunk.placeholders.map { (key: $0, renews: false) }))
             _ = try await connection.run(pipeline)
             return chunk.counts
         }
@@ -124,6 +125,7 @@ private struct ImportChunk {
     var updates: [Change] = []
     /// Rows of timelines that widgets stop showing.
     var departed: Set<Int64> = []
+    var placeholders: Set<PlaceholderKey> = []
 
     init(stored: [StoredWidget], now: Timestamp) {
         self.now = now
@@ -151,6 +153,7 @@ private struct ImportChunk {
         if let shown = old?.timeline, shown.id != id { departed.insert(shown.row) }
         let change = (widget: widget, timeline: id, resolved: resolved)
         if old == nil { inserts.append(change) } else { updates.append(change) }
+        placeholders.insert(PlaceholderKey(kind: kind, family: placement.family, environment: placement.environment))
         counts.widgets += 1
     }
 

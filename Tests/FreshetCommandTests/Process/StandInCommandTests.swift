@@ -46,7 +46,9 @@ struct StandInCommandTests {
             let kind = try #require(directory.apps[Self.app].flatMap { directory.kind("DueDate", of: $0) })
             let sydney = WidgetEnvironment(storedLocale: "en-AU", timeZone: "Australia/Sydney")
             _ = try await store.pool.execute(
-                .recordPlaceholders([PlaceholderKey(kind: kind, family: .systemSmall, environment: sydney)]))
+                .recordPlaceholders([
+                    (key: PlaceholderKey(kind: kind, family: .systemSmall, environment: sydney), renews: true)
+                ]))
             let waiting = try await freshet(store, "placeholders", "list", "--app", Self.app, "--kind", "DueDate")
             #expect(waiting.status == 0)
             #expect(waiting.out.contains("manifest") && waiting.out.contains("provider"))

@@ -11,7 +11,7 @@ import WidgetStore
 
 @testable import ReloadWorkers
 
-/// Placeholders for the environments to which devices change.
+/// Placeholders for the environments in which widgets are placed, and to which devices change.
 @Suite(.serialized, .tags(.database), .timeLimit(.patience))
 struct PlaceholderLoopTests {
     private let at = Timestamp(microseconds: 1_700_000_000_000_000)
@@ -39,25 +39,48 @@ struct PlaceholderLoopTests {
             ], at: at + .seconds(seconds))
     }
 
+    /// Places widgets in environments whose placeholders nobody wants.
+    private func place(_ worker: TestWorker, _ placements: [FreshetEvent]) async throws {
+        try await worker.store.apply(placements, at: at)
+        try await worker.store.sql("DELETE FROM placeholder")
+    }
+
     /// Two kinds' widgets of a device in London, and one of another device.
     private func withPlacedWidgets(_ body: (TestWorker) async throws -> Void) async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
-            try await worker.store.apply(
+            try await place(
+                worker,
                 [
                     .placed(.test("w1")), .placed(.test("w2", family: .systemLarge)),
                     .placed(.test("w3", configuration: #"{"card":"acme"}"#)), .placed(.test("w4", kind: "Weather")),
                     .placed(.test("w5", user: "u2", device: "d2", kind: "DueDate")),
-                ], at: at)
+                ])
             try await body(worker)
         }
     }
 
-    @Test func aPlacementRequestsNoPlaceholder() async throws {
-        try await withPlacedWidgets { worker in
+    @Test("A: a widget that is placed in an environment without a placeholder asks for one, and later ones do not")
+    func placement() async throws {
+        try await withWorker { worker in
+            worker.provider.respond(to: .placeholder, answers)
+            try await worker.store.apply(
+                [.placed(.test("w1")), .placed(.test("w2", user: "u2", device: "d2"))], at: at)
             try await loop(worker).pass()
-            #expect(worker.provider.requests(to: .placeholder).isEmpty)
-            #expect(try await worker.store.fallback(of: "w1") == .placeholder(content: "{}", fetchedAt: nil))
+            #expect(worker.provider.requests(to: .placeholder).map(\.items.count) == [1])
+            guard case .placeholder(#"{"for":"en-GB"}"#, .some) = try await worker.store.fallback(of: "w1") else {
+                Issue.record("the provider's placeholder is not shown")
+                return
+            }
+            try await worker.store.sql("UPDATE placeholder SET fetched_at = fetched_at - interval '2 hours'")
+            try await worker.store.apply([.placed(.test("w3"))], at: at + .seconds(1))
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).count == 1)
+            try await worker.store.apply(
+                [.placed(.test("w4", user: "u3", device: "d3", environment: sydney))], at: at + .seconds(2))
+            try await loop(worker).pass()
+            let last = worker.provider.requests(to: .placeholder).last
+            #expect(last?.items.map { $0["environment"]?["locale"] } == ["en-AU"])
         }
     }
 
@@ -104,7 +127,7 @@ struct PlaceholderLoopTests {
     @Test func anEnvironmentThatIsTheSameAsksForNothing() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
-            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await place(worker, [.placed(.test("w1"))])
             try await move(worker, to: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
             // Neither an older event nor a removed widget has an effect.
             try await move(worker, to: sydney, after: -1)
@@ -116,12 +139,12 @@ struct PlaceholderLoopTests {
 
     @Test func aProviderWithoutTheEndpointIsNotAskedAgainForADay() async throws {
         try await withWorker(maxBatch: 1) { worker in
-            try await worker.store.apply(
+            try await place(
+                worker,
                 [
                     .placed(.test("w1")), .placed(.test("w2", family: .systemLarge)),
                     .placed(.test("w3", kind: "DueDate")),
-                ],
-                at: at)
+                ])
             try await move(worker, to: sydney)
             try await loop(worker).pass()
             #expect(worker.provider.requests(to: .placeholder).count == 1, "one answer covers all its kinds")
@@ -159,7 +182,7 @@ struct PlaceholderLoopTests {
     @Test func aFailureWaitsAndKeepsTheStoredPlaceholder() async throws {
         try await withWorker { worker in
             worker.provider.respond(to: .placeholder, answers)
-            try await worker.store.apply([.placed(.test("w1")), .placed(.test("w2", family: .systemLarge))], at: at)
+            try await place(worker, [.placed(.test("w1")), .placed(.test("w2", family: .systemLarge))])
             try await move(worker, to: sydney)
             try await loop(worker).pass()
             #expect(try await worker.store.integer("SELECT count(content) FROM placeholder") == 2)
@@ -191,8 +214,7 @@ struct PlaceholderLoopTests {
         try await withWorker(maxBatch: 3) { worker in
             worker.provider.respond(to: .placeholder, answers)
             let families = WidgetFamily.allCases
-            try await worker.store.apply(
-                families.enumerated().map { .placed(.test("w\($0)", family: $1)) }, at: at)
+            try await place(worker, families.enumerated().map { .placed(.test("w\($0)", family: $1)) })
             try await move(worker, to: sydney)
             var apps = TestKinds.apps(provider: worker.provider.url, maxBatch: 3, timeout: .longestTimeout)
             apps[0].kinds[0].families = [.systemSmall, .systemMedium, .systemLarge, .accessoryInline]
@@ -216,7 +238,7 @@ struct PlaceholderLoopTests {
             worker.provider.respond(to: .placeholder, answers)
             let group = ServiceGroup(services: [service(of: worker).service], logger: .silent)
             async let running: Void = group.run()
-            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await place(worker, [.placed(.test("w1"))])
             try await move(worker, to: sydney)
             try await eventually("a placeholder for Sydney is stored") {
                 try await worker.store.integer("SELECT count(*) FROM placeholder WHERE content LIKE '%en-AU%'") == 1
@@ -232,7 +254,7 @@ struct PlaceholderLoopTests {
                 try await Gate().pass()
                 return .status(200)
             }
-            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await place(worker, [.placed(.test("w1"))])
             try await move(worker, to: sydney)
             let group = ServiceGroup(services: [service(of: worker).service], logger: .silent)
             async let running: Void = group.run()
@@ -252,8 +274,8 @@ struct PlaceholderLoopTests {
     @Test func twoProcessesShareTheWork() async throws {
         try await withWorker(maxBatch: 1) { worker in
             worker.provider.respond(to: .placeholder, answers)
-            try await worker.store.apply(
-                WidgetFamily.allCases.enumerated().map { .placed(.test("w\($0)", family: $1)) }, at: at)
+            try await place(
+                worker, WidgetFamily.allCases.enumerated().map { .placed(.test("w\($0)", family: $1)) })
             try await move(worker, to: sydney)
             let other = worker.another()
             try await withThrowingTaskGroup(of: Void.self) { group in
