@@ -37,7 +37,7 @@ struct TokensCommand: AsyncParsableCommand {
                 Prints the token, or with --json an object with the token and its validity. Its audience and issuer are api.audience and api.issuer, if \
                 they are set.
 
-                Scopes: kinds:write, widgets:read, widgets:write, reload, publish, operate.
+                Scopes: \(TokenScope.allCases.map(\.rawValue).joined(separator: ", ")).
 
                 Examples:
                   freshet tokens issue --keys keys.json --app com.example.bank --scope widgets:read --scope reload
