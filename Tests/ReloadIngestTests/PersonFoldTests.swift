@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
 import KafkaClient
 import PostgresClient
 import TestSupport
@@ -219,6 +220,86 @@ struct PersonFoldTests {
                 at: HalfHour(at: time, timeZone: "Asia/Tokyo"))
             #expect(stored?.habits == expected.encoded)
         }
+    }
+}
+
+extension PersonFoldTests {
+    @Test("F: a shortcut whose values are no supported combination is refused, whether it has ranges or not")
+    func unsupportedShortcuts() throws {
+        var intent = IntentDefinition.sample
+        intent.supportedCombinations = [["card", "category"], ["count"]]
+        var fold = BatchFold(directory: .sample(configured: intent))
+        let range = Timestamp(microseconds: 0)..<Timestamp(microseconds: 1)
+        let card = try WidgetConfiguration(["card": "acme"])
+        for (offset, (values, ranges)) in [(card, [range]), (.empty, [range]), (.empty, [])].enumerated() {
+            let content = WidgetContent(app: Self.app, kind: "Configured", configuration: values)
+            let shortcuts = [
+                RelevantShortcut(content: WidgetContent(app: Self.app, kind: "Purchases")),
+                RelevantShortcut(content: content, ranges: ranges),
+            ]
+            fold.add(
+                Self.event(.shortcutsReplaced(app: Self.app, user: "u1", device: nil, shortcuts), offset: offset))
+        }
+        // The category has a default.
+        #expect(fold.accepted == 1)
+        #expect(fold.rejected.map(\.pointer) == Array(repeating: "/shortcuts/1/configuration", count: 2))
+        #expect(fold.rejected.first?.message.hasSuffix("expected values for {card, category} or {count}") == true)
+    }
+
+    @Test("A turn to an unknown stack or widget, and a donation that cannot be counted, are ignored with the reason")
+    func ignored() async throws {
+        try await IngestHarness.lend { ingest in
+            let turn = { FreshetEvent.stackTurned(app: TestKinds.app, user: "u1", device: "d1", stack: $0, widget: $1) }
+            let donation = { (zone: String?) in
+                FreshetEvent.interactionDonated(
+                    app: TestKinds.app, user: "u1", DonatedInteraction(kind: "Purchases", timeZone: zone))
+            }
+            let arrangement = StackArrangement(device: "d1", name: "home", widgets: ["w1"])
+            let outcomes = try await Self.outcomes(
+                of: [
+                    turn("home", "w1"), .stackChanged(app: TestKinds.app, user: "u1", arrangement), turn("home", "w2"),
+                    turn("home", "w1"), donation(nil), donation("UTC"), .placed(.test("w1")), donation(nil),
+                ], ingest)
+            #expect(
+                outcomes == [
+                    "ignored unknownStack", "applied", "ignored notInStack", "applied", "ignored unknownTimeZone",
+                    "applied", "applied", "applied",
+                ])
+        }
+    }
+
+    @Test("F: what a person has donated is named in the record, and cleared with the habits")
+    func named() async throws {
+        try await IngestHarness.lend { ingest in
+            let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1"])
+            _ = try await Self.outcomes(
+                of: [
+                    .stackChanged(app: TestKinds.app, user: "u1", stack),
+                    .interactionDonated(
+                        app: TestKinds.app, user: "u1", DonatedInteraction(kind: "Purchases", timeZone: "UTC")),
+                ], ingest)
+            let person = try await Self.person("u1", ingest)
+            #expect(person.viewed == [HabitContent(kind: "Purchases", values: .empty)])
+            #expect(try await ingest.store.store.clearHabits(of: "u1", app: TestKinds.app))
+            let cleared = try await Self.person("u1", ingest)
+            #expect(cleared.viewed.isEmpty && cleared.habits.isEmpty && cleared.stacks == person.stacks)
+        }
+    }
+
+    /// Publishes events one after the other, and returns their results with their codes.
+    private static func outcomes(of events: [FreshetEvent], _ ingest: IngestHarness) async throws -> [String] {
+        let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
+        var outcomes: [String] = []
+        try await ingest.running([ingest.service()]) {
+            for (number, event) in events.enumerated() {
+                try await ingest.publish([event], at: .now, handling: handling, id: "e\(number)")
+                try await ingest.waitUntilApplied(number + 1)
+                let name = EventName(app: TestKinds.app, id: "e\(number)")
+                let outcome = try #require(try await ingest.store.pool.query(.readEventOutcome(name)).first)
+                outcomes.append([outcome.result.rawValue, outcome.code].compactMap(\.self).joined(separator: " "))
+            }
+        }
+        return outcomes
     }
 }
 

@@ -35,7 +35,10 @@ extension RegisteredApp {
 }
 
 extension KindDirectory {
-    static let sample: KindDirectory = {
+    static let sample = sample(configured: .sample)
+
+    /// - Parameter intent: of the kind `Configured`.
+    static func sample(configured intent: IntentDefinition) -> KindDirectory {
         func kind(
             _ id: Int32, _ name: String, sharing: KindSharing = .perUser, variesBy: KindVariation = .all,
             isRetired: Bool = false, intent: IntentDefinition? = nil
@@ -54,9 +57,9 @@ extension KindDirectory {
                 kind(SampleKind.purchases, "Purchases"), kind(SampleKind.dueDate, "DueDate"),
                 kind(SampleKind.weather, "Weather", sharing: .shared, variesBy: []),
                 kind(SampleKind.retired, "Retired", isRetired: true),
-                kind(SampleKind.configured, "Configured", intent: .sample),
+                kind(SampleKind.configured, "Configured", intent: intent),
             ])
-    }()
+    }
 }
 
 extension IntentDefinition {

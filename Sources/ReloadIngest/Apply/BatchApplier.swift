@@ -297,6 +297,7 @@ struct BatchApplier: Sendable {
         for event in fold.changes {
             people.apply(event, turnedTo: lifecycle?.content(turnedToBy: event))
             if let departure = lifecycle?.apply(event) { people.apply(departure) }
+            if case .widget(.placed(let placement)) = event.change { people.note(placement, appID: event.app.id) }
         }
         if let (widget, defaults) = fold.defaults { lifecycle?.complete(widget, with: defaults) }
         // Former owners are known only now. Their rows are locked behind those of widgets, against the order: such a

@@ -50,6 +50,16 @@ extension EventOutcome {
         case .unknown, .foreign:
             (result, code) = (.ignored, "unknownWidget")
             detail = widget == nil ? "the device has no widgets" : "no such widget was placed"
+        case .unknownStack:
+            (result, code, detail) = (.ignored, reason.rawValue, "the device has no such stack")
+        case .notInStack:
+            (result, code, detail) = (.ignored, reason.rawValue, "the stack does not have this widget")
+        case .unsupportedCombination:
+            (result, code) = (.ignored, reason.rawValue)
+            detail = "the values are no supported combination of the kind's parameters"
+        case .unknownTimeZone:
+            (result, code) = (.ignored, reason.rawValue)
+            detail = "the donation has no time zone, and the user no widget"
         }
     }
 

@@ -25,7 +25,7 @@ struct FoldedChange: Sendable {
 /// Content that a person has viewed: a donation, or the widget that a stack was turned to.
 struct ViewedContent: Sendable {
     /// Combinations that the view counts for.
-    let keys: [HabitKey]
+    let combinations: [HabitContent]
     /// Nil: that of the person's widgets.
     let timeZone: String?
 }
@@ -270,16 +270,29 @@ extension BatchFold {
             try add(request, of: app, in: event)
         case .person(.shortcuts(_, let shortcuts)):
             for (index, shortcut) in shortcuts.enumerated() {
-                _ = try effective(
-                    shortcut.content.configuration, of: shortcut.content.kind, app, at: "/shortcuts/\(index)",
-                    in: event)
+                try checkCombination(of: shortcut.content, app, at: "/shortcuts/\(index)", in: event)
             }
             try addChange(app, event)
         case .interaction(let interaction):
-            let (kind, values) = try effective(interaction.configuration, of: interaction.kind, app, at: "", in: event)
-            let keys = HabitKey.keys(kind: interaction.kind, configuration: values, intent: kind.definition.intent)
-            try addChange(app, event, content: ViewedContent(keys: keys, timeZone: interaction.timeZone))
+            let content = WidgetContent(
+                app: app.name, kind: interaction.kind, configuration: interaction.configuration)
+            let combinations = try combinations(of: content, app, at: "", in: event)
+            try addChange(
+                app, event, content: ViewedContent(combinations: combinations, timeZone: interaction.timeZone))
         }
+    }
+
+    /// Rejects a shortcut whose values are no supported combination: its suggestion would not be one of the intent's.
+    private func checkCombination(
+        of content: WidgetContent, _ app: RegisteredApp, at pointer: String, in event: BatchEvent
+    ) throws(RejectedEvent) {
+        guard try combinations(of: content, app, at: pointer, in: event).isEmpty else { return }
+        let sets = directory.kind(content.kind, of: app)?.definition.intent?.supportedCombinations ?? []
+        let expected = sets.map { "{\($0.joined(separator: ", "))}" }.joined(separator: " or ")
+        throw RejectedEvent(
+            record: event.record, app: app.name, code: "invalidValue",
+            message: "\(pointer)/configuration: no supported combination: expected values for \(expected)",
+            pointer: "\(pointer)/configuration")
     }
 
     private mutating func addChange(
@@ -362,19 +375,19 @@ extension BatchFold {
 // MARK: - Names and values
 
 extension BatchFold {
-    /// The kind, and the values that a widget of the kind with this configuration shows.
-    private func effective(
-        _ configuration: WidgetConfiguration, of name: String, _ app: RegisteredApp, at pointer: String,
-        in event: BatchEvent
-    ) throws(RejectedEvent) -> (RegisteredKind, WidgetConfiguration) {
-        let kind = try kind(name, of: app, pointer: "\(pointer)/kind", in: event)
-        let family = kind.definition.anyFamily
-        if let problem = kind.definition.problems(with: configuration, family: family).first {
+    /// The supported combinations in the values that a widget with a content shows.
+    private func combinations(
+        of content: WidgetContent, _ app: RegisteredApp, at pointer: String, in event: BatchEvent
+    ) throws(RejectedEvent) -> [HabitContent] {
+        let kind = try kind(content.kind, of: app, pointer: "\(pointer)/kind", in: event).definition
+        let family = kind.anyFamily
+        if let problem = kind.problems(with: content.configuration, family: family).first {
             throw RejectedEvent(
                 record: event.record, app: app.name, code: "invalidValue", message: "\(pointer)\(problem)",
                 pointer: pointer + problem.pointer)
         }
-        return (kind, kind.definition.effective(configuration, family: family))
+        let values = kind.effective(content.configuration, family: family)
+        return HabitContent.contents(kind: content.kind, configuration: values, intent: kind.intent)
     }
 
     /// The registered app with exactly this name.

@@ -220,7 +220,7 @@ struct LifecycleFold {
         else { return nil }
         let values = kind.effective(record.configuration, family: record.family)
         return ViewedContent(
-            keys: HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent),
+            combinations: HabitContent.contents(kind: kind.name, configuration: values, intent: kind.intent),
             timeZone: record.environment.timeZone)
     }
 

@@ -9,9 +9,10 @@ import WidgetStore
 struct PersonFold {
     fileprivate struct State {
         var record: PersonRecord
-        /// Stored stacks and shortcuts, until an event needs them. Donations, which are most of the events, do not.
+        /// Stored stacks, shortcuts and viewed contents, until an event needs them.
         var undecoded: String?
-        let timeZone: String?
+        /// Time zone of one of the person's widgets.
+        var timeZone: String?
         var learned = false
         var arranged = false
         var planning = PersonWrite.Planning.never
@@ -95,19 +96,36 @@ struct PersonFold {
             return
         }
         guard var state = people.removeValue(forKey: key) else { return }
-        defer { people[key] = state }
         let time = min(event.time, now)
+        var effect = PersonRecord.Effect.confirmed
         if case .person(let change) = event.change {
-            let effect = state.record.apply(
-                change, at: time, isOrderedByArrival: event.handling.isOrderedByArrival)
+            effect = state.record.apply(change, at: time, isOrderedByArrival: event.handling.isOrderedByArrival)
             state.note(effect)
-            guard effect != .ignored else { return ignored.append(IgnoredEvent(record: event.record, reason: .older)) }
         }
         // A turn by hand is a view as well.
-        if let content = event.content ?? content { state.learn(content, at: time) }
+        let viewed = effect.isIgnored ? nil : event.content ?? content
+        let learned = viewed.map { state.learn($0, at: time) }
+        people[key] = state
+        if case .changed(let combinations) = learned { remember(combinations, key) }
+        if case .ignored(let reason) = effect { ignored.append(IgnoredEvent(record: event.record, reason: reason)) }
+        if event.content != nil, case .ignored(let reason) = learned {
+            ignored.append(IgnoredEvent(record: event.record, reason: reason))
+        }
     }
 
-    /// Returns whether a person's stacks and shortcuts can be read.
+    /// Names the combinations of a view. If the stored ones cannot be read they stay as they are.
+    private mutating func remember(_ combinations: [HabitContent], _ key: ScopedIdentifier) {
+        guard decodeArrangement(of: key) else { return }
+        if people[key]?.record.remember(combinations) == true { people[key]?.arranged = true }
+    }
+
+    /// Notes the environment of a widget that the batch places: donations that follow may need its time zone.
+    mutating func note(_ placement: WidgetPlacement, appID: Int32) {
+        let key = ScopedIdentifier(appID, placement.user)
+        if people[key]?.timeZone == nil { people[key]?.timeZone = placement.environment.timeZone }
+    }
+
+    /// Returns whether a person's stacks, shortcuts and viewed contents can be read.
     private mutating func decodeArrangement(of key: ScopedIdentifier) -> Bool {
         guard let text = people[key]?.undecoded else { return true }
         guard var stored = PersonRecord(app: names[key.appID] ?? "", habits: nil, arrangement: text) else {
@@ -117,6 +135,7 @@ struct PersonFold {
         people[key]?.undecoded = nil
         people[key]?.record.stacks = stored.stacks
         people[key]?.record.sets = stored.sets
+        people[key]?.record.viewed = stored.viewed
         return true
     }
 
@@ -148,16 +167,27 @@ struct PersonFold {
 }
 
 extension PersonFold.State {
+    /// Effect of a view on habits.
+    fileprivate enum Learned {
+        case changed([HabitContent])
+        /// It was known.
+        case confirmed
+        case ignored(WidgetIgnoredReason)
+    }
+
     /// Notes an effect on stacks or shortcuts.
     fileprivate mutating func note(_ effect: PersonRecord.Effect) {
-        if effect != .ignored { arranged = true }
+        if !effect.isIgnored { arranged = true }
         if effect == .changed { planning = .now }
     }
 
-    fileprivate mutating func learn(_ content: ViewedContent, at time: Timestamp) {
-        let halfHour = HalfHour(at: time, timeZone: content.timeZone ?? timeZone ?? "UTC")
-        guard record.habits.learn(content.keys, at: halfHour) else { return }
+    fileprivate mutating func learn(_ content: ViewedContent, at time: Timestamp) -> Learned {
+        guard !content.combinations.isEmpty else { return .ignored(.unsupportedCombination) }
+        guard let timeZone = content.timeZone ?? timeZone else { return .ignored(.unknownTimeZone) }
+        let halfHour = HalfHour(at: time, timeZone: timeZone)
+        guard record.habits.learn(content.combinations.map(\.key), at: halfHour) else { return .confirmed }
         learned = true
         if planning == .never { planning = .soon }
+        return .changed(content.combinations)
     }
 }

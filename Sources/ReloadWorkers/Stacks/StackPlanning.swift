@@ -92,6 +92,8 @@ struct StackPlanning {
         /// Nil: the schedule ends.
         var plan: StackPlan?
         var isChanged = false
+        /// Whether the device is told that a suggestion is withdrawn: no change of content tells it.
+        var withdraws = false
         var ends: Bool { plan == nil }
         var nextLook = Timestamp.distantFuture
         var timelines: [Int64] = []
@@ -113,6 +115,7 @@ struct StackPlanning {
         }
         let plan = result.plan ?? StackPlan(key: due.key, schedule: StackSchedule(), plannedAt: due.claimedAt)
         result.isChanged = due.previous.map { !plan.continues($0) } ?? true
+        result.withdraws = due.previous.map { plan.withdraws(from: $0) } ?? false
         let stack = material.stacks(of: person).first {
             Text.equal($0.device, due.key.device) && Text.equal($0.name, due.key.stack)
         }
@@ -136,8 +139,11 @@ struct StackPlanning {
 
     private func store(_ results: [Result]) async throws {
         guard !results.isEmpty else { return }
-        let written = try await context.pool.query(.writeSchedules(results.map(write)))
-        let rows = Dictionary(written.map { ($0.id, $0) }) { $1 }
+        var pipeline = PostgresPipeline()
+        let written = pipeline.append(.writeSchedules(results.map(write)))
+        let withdrawn = results.filter(\.withdraws).map { ($0.due.appID, $0.due.key) }
+        if !withdrawn.isEmpty { _ = pipeline.append(.notifyDevices(of: withdrawn)) }
+        let rows = Dictionary(try await context.pool.run(pipeline).rows(written).map { ($0.id, $0) }) { $1 }
         let missed = results.filter { rows[$0.due.id] == nil }.map { ($0.due.id, $0.due.revision, $0.due.leaseEnds) }
         if !missed.isEmpty { _ = try await context.pool.execute(.releaseSchedules(missed)) }
         var messages: [KafkaMessage] = []

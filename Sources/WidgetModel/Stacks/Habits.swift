@@ -80,6 +80,12 @@ package struct Habits: Hashable, Sendable {
         return slots[start..<start + combinations[position].count]
     }
 
+    /// Weight of all views of a combination; 0 if nothing is known about it.
+    func weight(of key: HabitKey) -> Double { slots(of: key).reduce(0) { $0 + Habits.weight(of: $1.days) } }
+
+    /// Whether a combination was viewed on several days in the same half hour. It is not probable before.
+    func recurs(_ key: HabitKey) -> Bool { slots(of: key).contains { $0.days.nonzeroBitCount > 1 } }
+
     /// Position in ``combinations``, and in ``slots``, at which a combination is or would be.
     private func place(of key: HabitKey) -> (position: Int, start: Int) {
         var start = 0
@@ -322,31 +328,15 @@ package struct HabitKey: Hashable, Comparable, Sendable {
 
     package static func < (left: HabitKey, right: HabitKey) -> Bool { left.rawValue < right.rawValue }
 
-    /// Keys that a donation counts for, and that a widget is matched by.
-    ///
-    /// A combination needs a value for each of its parameters. The whole configuration counts if the intent names no
-    /// combinations, and the kind alone if it has no intent.
-    ///
-    /// - Parameter configuration: effective values (``IntentDefinition/resolve(_:family:)``).
+    /// Keys of the supported combinations that a donation counts for, and that a widget is matched by
+    /// (``HabitContent/contents(kind:configuration:intent:)``).
     package static func keys(
         kind: String, configuration: WidgetConfiguration, intent: IntentDefinition?
     ) -> [HabitKey] {
-        guard let intent else { return [HabitKey(kind: kind, reduced: .empty)] }
-        guard !intent.supportedCombinations.isEmpty else { return [HabitKey(kind: kind, reduced: configuration)] }
-        let values = configuration.value.objectValue ?? JSONObject()
-        var keys: [HabitKey] = []
-        for combination in intent.supportedCombinations {
-            let members = combination.compactMap { name in
-                values[name].flatMap { $0 == .null ? nil : (key: name, value: $0) }
-            }
-            guard members.count == combination.count else { continue }
-            let key = HabitKey(kind: kind, reduced: WidgetConfiguration(checked: JSONObject(members)))
-            if !keys.contains(key) { keys.append(key) }
-        }
-        return keys
+        HabitContent.contents(kind: kind, configuration: configuration, intent: intent).map(\.key)
     }
 
-    private init(kind: String, reduced: WidgetConfiguration) {
+    init(kind: String, reduced: WidgetConfiguration) {
         // The kind ends with a byte that UTF-8 does not use, so that the form is unambiguous.
         let form = Array("freshet.habit.v1\(kind)".utf8) + [0xFF] + Array(reduced.canonical.utf8)
         rawValue = ContentHash(of: form).high

@@ -33,8 +33,10 @@ package struct PersonPlanner: Sendable {
             WidgetContent(app: app, kind: kind.name, configuration: configuration)
         }
 
+        /// Combinations whose habits predict views of the widget; none if its intent is not eligible for suggestions.
         fileprivate var keys: [HabitKey] {
-            HabitKey.keys(kind: kind.name, configuration: configuration, intent: kind.intent)
+            guard kind.isSuggestible else { return [] }
+            return HabitKey.keys(kind: kind.name, configuration: configuration, intent: kind.intent)
         }
     }
 
@@ -100,10 +102,6 @@ package struct PersonPlanner: Sendable {
         arrangement.widgets.compactMap { id in widgets.first { Text.equal($0.id, id) } }
     }
 
-    private static func isSuggestible(_ kind: KindDefinition) -> Bool {
-        kind.isEligibleForWidgets && kind.intent?.isEligibleForSuggestions ?? true
-    }
-
     private func predictions(
         of keys: [HabitKey], in range: Range<Timestamp>, timeZone: String
     ) -> [WidgetPrediction] {
@@ -111,7 +109,7 @@ package struct PersonPlanner: Sendable {
         return person.habits.predictions(ofAny: keys, in: range, timeZone: timeZone)
     }
 
-    // MARK: Shortcuts
+    // MARK: Candidates
 
     /// A stack that allows suggestions, with the family of its first placed widget.
     private typealias Target = (stack: String, family: WidgetFamily)
@@ -125,34 +123,72 @@ package struct PersonPlanner: Sendable {
         return targets.filter(isRead) + targets.filter { !isRead($0) }
     }
 
-    /// The device's shortcuts as candidates of a stack.
+    /// The device's shortcuts, and contents that the person probably views in the app, as candidates of a stack.
     private func candidates(
         for stack: String, beside first: Widget, in range: Range<Timestamp>
     ) -> [StackPlanner.Candidate] {
         let shortcuts = person.shortcuts(on: device)
-        guard !shortcuts.isEmpty else { return [] }
+        guard !shortcuts.isEmpty || !person.viewed.isEmpty else { return [] }
         let targets = targets
-        return shortcuts.map { shortcut in
+        func obstacle(to kind: KindDefinition) -> StackPlanner.Obstacle? {
+            self.obstacle(to: kind, in: stack, beside: first, targets)
+        }
+        let declared = shortcuts.map { shortcut in
             guard let kind = kinds[shortcut.content.kind] else {
                 return StackPlanner.Candidate(shortcut: shortcut, obstacle: .unknownKind)
             }
-            // Regardless of the shortcut's times, so that it always goes to the same stack.
-            let target = targets.first { kind.families.contains($0.family) }?.stack
-            var candidate = candidate(shortcut, kind, beside: first, in: range)
-            if !Self.isSuggestible(kind) {
-                candidate.obstacle = .ineligibleKind
-            } else if let target, !Text.equal(target, stack) {
-                candidate.obstacle = .otherStack(target)
-            } else if !kind.families.contains(first.family) {
-                candidate.obstacle = .family(first.family)
-            }
+            let values = kind.effective(shortcut.content.configuration, family: first.family)
+            let keys = HabitKey.keys(kind: kind.name, configuration: values, intent: kind.intent)
+            var candidate = candidate(shortcut, kind, keys, beside: first, in: range)
+            candidate.obstacle = obstacle(to: kind) ?? (keys.isEmpty ? .combination : nil)
             return candidate
+        }
+        let byHabit = Set(declared.filter(\.shortcut.ranges.isEmpty).map(\.shortcut.content))
+        let predicted = unshown.compactMap { content -> StackPlanner.Candidate? in
+            guard let kind = kinds[content.kind], obstacle(to: kind) == nil,
+                kind.problems(with: content.values, family: first.family).isEmpty
+            else { return nil }
+            let shortcut = RelevantShortcut(
+                content: WidgetContent(app: app, kind: kind.name, configuration: content.values))
+            var candidate = candidate(shortcut, kind, [content.key], beside: first, in: range)
+            candidate.parameters = content.parameters
+            let isLikely = candidate.predictions.contains { $0.probability >= policy.minimumSuggestion }
+            return isLikely && !byHabit.contains(candidate.shortcut.content) ? candidate : nil
+        }
+        return declared + predicted
+    }
+
+    /// Contents that the person views again and again, and that no widget of the device shows.
+    ///
+    /// A widget that matches a part of a content shows it: the stack turns to that widget.
+    private var unshown: [HabitContent] {
+        let recurring = person.viewed.filter { person.habits.recurs($0.key) }
+        guard !recurring.isEmpty else { return [] }
+        let shown = Set(widgets.filter { !StackPlan.isSuggestion(widget: $0.id) }.flatMap(\.keys))
+        return recurring.filter { content in
+            guard let kind = kinds[content.kind] else { return false }
+            let keys = HabitKey.keys(kind: kind.name, configuration: content.values, intent: kind.intent)
+            return keys.contains(content.key) && shown.isDisjoint(with: keys)
         }
     }
 
+    /// Reason why widgets of a kind are never suggested into a stack.
+    private func obstacle(
+        to kind: KindDefinition, in stack: String, beside first: Widget, _ targets: [Target]
+    ) -> StackPlanner.Obstacle? {
+        guard kind.isSuggestible else { return .ineligibleKind }
+        // Regardless of the suggestion's times, so that it always goes to the same stack.
+        let target = targets.first { kind.families.contains($0.family) }?.stack
+        if let target, !Text.equal(target, stack) { return .otherStack(target) }
+        return kind.families.contains(first.family) ? nil : .family(first.family)
+    }
+
     /// Returns a shortcut as a candidate, configured for the family of the stack's first widget.
+    ///
+    /// - Parameter keys: combinations whose habits suggest it if it has no ranges.
     private func candidate(
-        _ shortcut: RelevantShortcut, _ kind: KindDefinition, beside first: Widget, in range: Range<Timestamp>
+        _ shortcut: RelevantShortcut, _ kind: KindDefinition, _ keys: [HabitKey], beside first: Widget,
+        in range: Range<Timestamp>
     ) -> StackPlanner.Candidate {
         var shortcut = shortcut
         shortcut.content.configuration = kind.effective(shortcut.content.configuration, family: first.family)
@@ -160,15 +196,10 @@ package struct PersonPlanner: Sendable {
             $0.isRendered && $0.family == first.family
                 && StackPlan.isSuggestion(widget: $0.id, of: shortcut.content)
         }
-        var candidate = StackPlanner.Candidate(
-            shortcut: shortcut, isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
-        if shortcut.ranges.isEmpty {
-            let keys = HabitKey.keys(
-                kind: kind.name, configuration: shortcut.content.configuration, intent: kind.intent)
-            candidate.predictions = predictions(of: keys, in: range, timeZone: first.timeZone)
-            if keys.isEmpty { candidate.obstacle = .combination }
-        }
-        return candidate
+        return StackPlanner.Candidate(
+            shortcut: shortcut,
+            predictions: shortcut.ranges.isEmpty ? predictions(of: keys, in: range, timeZone: first.timeZone) : [],
+            isRendered: placed != nil, curve: placed?.relevance.curve ?? RelevanceCurve([]))
     }
 
     /// Beginnings of suggestions on the device during the 24 hours before a time, those of a plan included.

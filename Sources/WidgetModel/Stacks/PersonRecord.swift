@@ -2,7 +2,8 @@
 
 import JSON
 
-/// Stored state of a user of an app beside the widgets: the arrangement of stacks, relevant shortcuts, and habits.
+/// Stored state of a user of an app beside the widgets: the arrangement of stacks, relevant shortcuts, and habits with
+/// the contents that they are about.
 package struct PersonRecord: Hashable, Sendable {
     /// Most stacks of a person, those that were removed included.
     package static let maximumStacks = 32
@@ -30,16 +31,19 @@ package struct PersonRecord: Hashable, Sendable {
     package var habits = Habits()
     package var stacks: [StackState] = []
     package var sets: [ShortcutSet] = []
+    /// Contents with habits, in the order of their keys: ``habits`` knows only the keys.
+    package var viewed: [HabitContent] = []
 
     package init() {}
 
     /// Effect of a change.
     package enum Effect: Hashable, Sendable {
-        /// A later change of the same thing was applied, or the thing is not known.
-        case ignored
+        case ignored(WidgetIgnoredReason)
         /// The time of the change is recorded; schedules stay as they are.
         case confirmed
         case changed
+
+        package var isIgnored: Bool { if case .ignored = self { true } else { false } }
     }
 
     /// Applies a change, unless a later one of the same thing was applied.
@@ -52,12 +56,13 @@ package struct PersonRecord: Hashable, Sendable {
         case .stack(let arrangement):
             return arrange(arrangement, at: time, isOrderedByArrival)
         case .turned(let device, let stack, let widget):
-            guard let index = index(device: device, stack: stack) else { return .ignored }
-            let last = stacks[index].turn?.at ?? .distantPast
-            let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
-            guard isKnown || StackPlan.isSuggestion(widget: widget), isOrderedByArrival || time > last else {
-                return .ignored
+            guard let index = index(device: device, stack: stack), !stacks[index].arrangement.widgets.isEmpty else {
+                return .ignored(.unknownStack)
             }
+            let isKnown = stacks[index].arrangement.widgets.contains { Text.equal($0, widget) }
+            guard isKnown || StackPlan.isSuggestion(widget: widget) else { return .ignored(.notInStack) }
+            let last = stacks[index].turn?.at ?? .distantPast
+            guard isOrderedByArrival || time > last else { return .ignored(.older) }
             if isKnown {
                 stacks[index].left = nil
             } else if let turn = stacks[index].turn, !StackPlan.isSuggestion(widget: turn.widget) {
@@ -89,7 +94,7 @@ package struct PersonRecord: Hashable, Sendable {
         var state = StackState(arrangement: new, changedAt: time)
         if let index = index(device: new.device, stack: new.name) {
             let last = stacks[index].changedAt
-            guard isOrderedByArrival || time >= last else { return .ignored }
+            guard isOrderedByArrival || time >= last else { return .ignored(.older) }
             state.changedAt = max(time, last)
             state.turn = stacks[index].turn
             state.left = stacks[index].left
@@ -115,7 +120,7 @@ package struct PersonRecord: Hashable, Sendable {
     /// Takes a removed widget out of the stacks that were arranged before: placed again, it does not return to its
     /// place.
     package mutating func remove(widget: String, at time: Timestamp, isOrderedByArrival: Bool = false) -> Effect {
-        var effect = Effect.ignored
+        var effect = Effect.ignored(.unknown)
         for index in stacks.indices where isOrderedByArrival || stacks[index].changedAt <= time {
             let count = stacks[index].arrangement.widgets.count
             stacks[index].arrangement.widgets.removeAll { Text.equal($0, widget) }
@@ -143,7 +148,7 @@ package struct PersonRecord: Hashable, Sendable {
             return Text.equal(own, device)
         }
         if let index {
-            guard isOrderedByArrival || time >= sets[index].changedAt else { return .ignored }
+            guard isOrderedByArrival || time >= sets[index].changedAt else { return .ignored(.older) }
             set.changedAt = max(time, sets[index].changedAt)
             sets[index] = set
         } else {
@@ -214,9 +219,9 @@ package struct DonatedInteraction: Hashable, Sendable {
 // MARK: - Stored form
 
 extension PersonRecord {
-    /// Stacks and shortcuts as JSON.
+    /// Stacks, shortcuts and viewed contents as JSON. Earlier versions leave the contents out.
     package var storedArrangement: String {
-        let document: JSONValue = [
+        var document: JSONObject = [
             "sets": .array(
                 sets.map { set in
                     var object: JSONObject = ["at": .count(set.changedAt.microseconds)]
@@ -241,12 +246,14 @@ extension PersonRecord {
                     return .object(object)
                 }),
         ]
-        return String(decoding: document.encoded, as: UTF8.self)
+        // Last, as the statement that clears habits expects.
+        if !viewed.isEmpty { document["viewed"] = .array(viewed.map(\.stored)) }
+        return String(decoding: JSONValue.object(document).encoded, as: UTF8.self)
     }
 
     /// - Parameters:
     ///   - habits: nil: nothing was learned yet.
-    ///   - arrangement: nil: there are neither stacks nor shortcuts.
+    ///   - arrangement: nil: there are neither stacks nor shortcuts nor viewed contents.
     /// - Returns: nil unless both are stored forms.
     package init?(app: String, habits: [UInt8]?, arrangement: String?) {
         if let habits {
@@ -267,6 +274,10 @@ extension PersonRecord {
             let shortcuts = list.compactMap { RelevantShortcut(stored: $0, app: app) }
             guard shortcuts.count == list.count else { return nil }
             self.sets.append(ShortcutSet(device: value["device"]?.stringValue, shortcuts: shortcuts, changedAt: at))
+        }
+        for value in stored["viewed"]?.arrayValue ?? [] {
+            guard let content = HabitContent(stored: value) else { return nil }
+            viewed.append(content)
         }
     }
 }

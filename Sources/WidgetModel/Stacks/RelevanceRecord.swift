@@ -372,6 +372,16 @@ package struct RelevanceRanks: Sendable {
         }
     }
 
+    /// Words for the only known score and for the highest; nil for others.
+    func superlative(of score: Double) -> String? {
+        guard scores.last.map({ $0 <= score }) ?? true else { return nil }
+        let count = scores.count + (scores.last == score ? 0 : 1)
+        if count == 1 { return "the only one so far" }
+        // Centroids of a full history stand for several scores each.
+        return count > RelevanceHistory.capacity
+            ? "the highest of all of its scores" : "the highest of its \(count) different scores"
+    }
+
     /// The weight below a score and half of the weight equal to it, as a part of the whole.
     ///
     /// 0 for a score that is not relevant; 0.5 for the only score, and while no entry is known; at least 0.5 for the

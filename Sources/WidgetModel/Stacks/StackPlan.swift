@@ -152,6 +152,13 @@ package struct StackSchedule: Hashable, Sendable {
         package var reason: Reason
 
         package func holds(at time: Timestamp) -> Bool { from <= time && time < until ?? .distantFuture }
+
+        /// Time after its beginning by which devices have been told of a suggestion, and may have shown it.
+        static let showingTime: Duration = .seconds(10)
+
+        /// Whether it has been in the stack for so long that it counts to the suggestions of a day. One that is
+        /// withdrawn before that was not shown.
+        func counts(at time: Timestamp) -> Bool { from + Self.showingTime <= min(time, until ?? .distantFuture) }
     }
 
     /// Evidence for a widget at a time, comparable between widgets, also of other stacks and apps.
@@ -280,9 +287,10 @@ package struct StackPlan: Hashable, Sendable {
 
     package var until: Timestamp { plannedAt + StackPlanner.horizon }
 
-    /// Beginnings of suggestions during the 24 hours before a time. One that goes on over several plans is in it once.
+    /// Beginnings of suggestions that count, during the 24 hours before a time. One that goes on over several plans is in
+    /// it once.
     package func suggestions(before time: Timestamp) -> [Timestamp] {
-        let begun = schedule.insertions.map(\.from).filter { $0 <= time && !suggestedAt.contains($0) }
+        let begun = schedule.insertions.filter { $0.counts(at: time) }.map(\.from).filter { !suggestedAt.contains($0) }
         return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
     }
 
@@ -345,6 +353,15 @@ package struct StackPlan: Hashable, Sendable {
         }
         return seen(schedule) == seen(earlier.schedule)
             && schedule.hasStandings(of: earlier.schedule, in: plannedAt..<end)
+    }
+
+    /// Whether it leaves out a suggestion of an earlier plan that is not over.
+    package func withdraws(from earlier: StackPlan) -> Bool {
+        func contents(_ plan: StackPlan) -> [WidgetContent] {
+            plan.schedule.insertions.filter { $0.until ?? .distantFuture > plannedAt }.map(\.content)
+        }
+        let planned = contents(self)
+        return contents(earlier).contains { !planned.contains($0) }
     }
 
     /// Id of the widget that shows a suggestion.
@@ -520,12 +537,16 @@ extension StackSchedule.Reason {
     }
 
     /// The reason in words.
-    package var words: String {
+    package var words: String { words(nil) }
+
+    /// - Parameter ranks: ranks of the widget's scores, if they are known.
+    func words(_ ranks: RelevanceRanks?) -> String {
         switch self {
         case .start: "there is no evidence for another widget"
         case .personsChoice: "the person turned the stack to it"
         case .relevance(let score, let rank):
-            "its score of \(Self.rounded(score)) is above \(Self.rounded(rank * 100)) % of all of its scores"
+            "its score of \(Self.rounded(score)) is "
+                + (ranks?.superlative(of: score) ?? "above \(Self.rounded(rank * 100)) % of all of its scores")
         case .prediction(let probability, let explanation):
             "viewed with a probability of \(Self.rounded(probability * 100)) %"
                 + (explanation.isEmpty ? "" : ": \(explanation)")

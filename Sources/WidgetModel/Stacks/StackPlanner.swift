@@ -12,9 +12,10 @@ package import JSON
 /// a recent turn by hand keep the present widget.
 ///
 /// At most one suggestion is part of the stack at a time. Of several, those whose range holds come before those by
-/// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability; then
-/// the byte order of the contents. A suggestion stays while it holds, but after the minimum stay it gives way to one
-/// whose range comes before. A suggestion does not begin before the timeline of its widget is rendered.
+/// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability, then the
+/// most parameters; then the byte order of the contents. A suggestion stays while it holds, but after the minimum stay it
+/// gives way to one whose range comes before. A suggestion does not begin before the timeline of its widget is rendered.
+/// A turn by hand holds up those by habit: the person has just chosen, whereas a range is news of the app.
 package struct StackPlanner: Sendable {
     /// Evidence about a widget of the stack.
     package struct Evidence: Sendable {
@@ -33,11 +34,13 @@ package struct StackPlanner: Sendable {
         }
     }
 
-    /// A shortcut that may be suggested.
+    /// A shortcut, or content that the person views in the app, that may be suggested.
     package struct Candidate: Sendable {
         package var shortcut: RelevantShortcut
-        /// Of its content, for a shortcut without ranges; in the order of their times.
+        /// Of its content, for one without ranges; in the order of their times.
         package var predictions: [WidgetPrediction] = []
+        /// Number of parameters of the combination that is predicted; 0 for a shortcut.
+        package var parameters = 0
         /// Whether the timeline of its widget has content.
         package var isRendered = true
         /// Relevance of its widget, once that has content.
@@ -64,7 +67,7 @@ package struct StackPlanner: Sendable {
         case otherStack(String)
         /// Its kind has no content in the family of the stack.
         case family(WidgetFamily)
-        /// It has no ranges, and no supported combination of parameters by which habits are learned.
+        /// Its values are no supported combination of parameters.
         case combination
     }
 
@@ -184,6 +187,8 @@ package struct StackPlanner: Sendable {
         let range: Range<Timestamp>?
         /// Of a habit.
         let probability: Double
+        /// Of the combination that the habit is known of.
+        let parameters: Int
         let content: WidgetContent
         let reason: StackSchedule.Reason
         let isRendered: Bool
@@ -199,8 +204,9 @@ package struct StackPlanner: Sendable {
         /// The order in which candidates are suggested.
         static func precedes(_ left: Fitting, _ right: Fitting) -> Bool {
             if left.displaces(right) || right.displaces(left) { return left.displaces(right) }
-            return left.probability == right.probability
-                ? left.content < right.content : left.probability > right.probability
+            if left.probability != right.probability { return left.probability > right.probability }
+            return left.parameters == right.parameters
+                ? left.content < right.content : left.parameters > right.parameters
         }
 
         /// Whether a range is shorter, or as long and begins later.
@@ -218,7 +224,8 @@ package struct StackPlanner: Sendable {
             _ range: Range<Timestamp>?, probability: Double = 0, _ reason: StackSchedule.Reason
         ) -> Fitting {
             Fitting(
-                range: range, probability: probability, content: shortcut.content, reason: reason,
+                range: range, probability: probability, parameters: candidate.parameters, content: shortcut.content,
+                reason: reason,
                 isRendered: candidate.isRendered, isRelevant: candidate.isRelevant(at: time))
         }
         guard shortcut.ranges.isEmpty else {
@@ -264,7 +271,9 @@ extension StackPlanner {
             if let last {
                 top = last
                 top.from = min(last.from, now)
-                if last.reason.isAutomatic { rests = top.from + planner.policy.minimumStay }
+            }
+            if let rotated = own.last(where: { $0.from <= now && $0.reason.isAutomatic }) {
+                rests = rotated.from + planner.policy.minimumStay
             }
             let present = previous.top(at: now)
             let turn = planner.turn(at: now)
@@ -279,6 +288,7 @@ extension StackPlanner {
             guard let insertion = previous.insertion(at: now) else { return }
             schedule.insertions = [insertion]
             schedule.insertions[0].until = nil
+            if !insertion.counts(at: now) { suggested += 1 }
             // A suggestion that the person has turned away from stays in the stack, not on top.
             let item = StackSchedule.Item.suggestion(insertion.content)
             if isNew, let turn {
@@ -291,6 +301,8 @@ extension StackPlanner {
         }
 
         private var insertion: StackSchedule.Insertion? { schedule.insertions.last { $0.until == nil } }
+
+        private var isOverLimit: Bool { suggested >= planner.policy.maximumSuggestionsPerDay }
 
         private var isSuggestionOnTop: Bool {
             schedule.rotations.last.map { $0.item.widget == nil } ?? false
@@ -316,21 +328,25 @@ extension StackPlanner {
         /// - Returns: when a suggestion gives way to another one.
         private mutating func suggest(at time: Timestamp) -> Timestamp? {
             let fitting = planner.candidates.compactMap { planner.fitting($0, at: time) }
-            let mayBegin = time >= respected && suggested < planner.policy.maximumSuggestionsPerDay
             let isReady = time >= now + StackPlan.renderTime
-            let eligible = fitting.filter { $0.isRelevant && ($0.isRendered || isReady) }
-            let best = mayBegin ? eligible.min(by: Fitting.precedes) : nil
+            let eligible = fitting.filter {
+                $0.isRelevant && ($0.isRendered || isReady) && ($0.range != nil || time >= respected)
+            }
+            let first = eligible.min(by: Fitting.precedes)
             let wasOnTop = isSuggestionOnTop
             if let present = insertion {
                 let own = fitting.filter { $0.content == present.content && ($0.isRelevant || isSuggestionChosen) }
                 if let own = own.min(by: Fitting.precedes) {
-                    guard let best, best.content != present.content, best.displaces(own) else { return nil }
+                    guard let first, first.content != present.content, first.displaces(own), !isOverLimit else {
+                        return nil
+                    }
                     let end = present.from + planner.policy.minimumStay
                     guard time >= end else { return end }
                 }
                 schedule.insertions[schedule.insertions.count - 1].until = time
+                if time == now, !present.counts(at: now) { suggested -= 1 }
             }
-            guard let best else {
+            guard let best = first, !isOverLimit else {
                 if wasOnTop { restore(at: time) }
                 return nil
             }
@@ -344,7 +360,6 @@ extension StackPlanner {
         /// Turns back to the widget that was on top before the suggestion.
         private mutating func restore(at time: Timestamp) {
             show(.widget(widget), .suggestionEnded, at: time)
-            rests = time + planner.policy.minimumStay
         }
 
         // MARK: Rotations
@@ -411,8 +426,8 @@ extension StackSchedule.Reason {
     /// Whether Freshet turned the stack for this reason.
     fileprivate var isAutomatic: Bool {
         switch self {
-        case .start, .personsChoice, .leftOnTop: false
-        case .relevance, .prediction, .shortcut, .suggestionEnded: true
+        case .start, .personsChoice, .leftOnTop, .suggestionEnded: false
+        case .relevance, .prediction, .shortcut: true
         }
     }
 }
@@ -440,24 +455,21 @@ package struct StackExplanation: Hashable, Sendable {
         items = planner.stack.items.map { item in
             let isOnTop = top.map { $0.item == .widget(item.widget) } ?? false
             let found = planner.standing(of: item, at: time)
-            var sentence = found.map { $0.reason.words } ?? planner.missingEvidence(of: item, at: time)
-            if isOnTop, let top { sentence = "on top since \(top.from.rfc3339): \(top.reason.words); now \(sentence)" }
+            let ranks = planner.evidence[item.widget]?.ranks
+            var sentence = found?.reason.words(ranks) ?? planner.missingEvidence(of: item, at: time)
+            if isOnTop, let top {
+                sentence = "on top since \(top.from.rfc3339): \(top.reason.words(ranks)); now \(sentence)"
+            }
             return Item(
                 widget: item.widget, content: item.content, isOnTop: isOnTop, value: found?.value, sentence: sentence)
         }
         items += planner.candidates.map { candidate in
             let content = candidate.shortcut.content
             let isOnTop = top.map { $0.item == .suggestion(content) } ?? false
-            let insertion = plan.schedule.insertions.first {
-                $0.content == content && $0.until ?? .distantFuture > time
-            }
-            var sentence = planner.rejectionReason(of: candidate, plan: plan, at: time)
-            if let insertion {
-                let from = insertion.from.rfc3339
-                let until = insertion.until.map { " until \($0.rfc3339)" } ?? ""
-                sentence = "in the stack from \(from)\(until): \(insertion.reason.words)"
-            }
-            return Item(widget: nil, content: content, isOnTop: isOnTop, value: nil, sentence: sentence)
+            let sentences = planner.sentences(of: candidate, plan: plan, at: time)
+            return Item(
+                widget: nil, content: content, isOnTop: isOnTop, value: nil,
+                sentence: sentences.joined(separator: "; "))
         }
     }
 
@@ -491,7 +503,8 @@ extension StackPlanner {
         guard stack.smartRotate else {
             let off = "Smart Rotate is off: only the person turns to another widget of the stack"
             guard stack.suggestions else { return off }
-            return off + (respect.map { "; no suggestion begins: \($0)" } ?? "; suggestions can still come on top")
+            return off
+                + (respect.map { "; no suggestion by habit begins: \($0)" } ?? "; suggestions can still come on top")
         }
         if let respect { return respect }
         guard let last = plan.schedule.top(at: time) else { return nil }
@@ -499,15 +512,10 @@ extension StackPlanner {
             let end = plan.schedule.insertion(at: time)?.until.map { " until \($0.rfc3339)" } ?? ""
             return "a suggestion is on top\(end): the stack's widgets do not rotate meanwhile"
         }
-        let end = last.from + policy.minimumStay
-        guard time < end else { return nil }
-        switch last.reason {
-        case .start, .personsChoice, .leftOnTop: return nil
-        case .relevance, .prediction, .shortcut:
-            return "it turned at \(last.from.rfc3339) and stays until at least \(end.rfc3339)"
-        case .suggestionEnded:
-            return "a suggestion ended at \(last.from.rfc3339), and the stack stays until at least \(end.rfc3339)"
-        }
+        let rotated = plan.schedule.rotations.last { $0.from <= time && $0.item.widget != nil && $0.reason.isAutomatic }
+        guard let rotated, time < rotated.from + policy.minimumStay else { return nil }
+        let end = (rotated.from + policy.minimumStay).rfc3339
+        return "it turned at \(rotated.from.rfc3339) and stays until at least \(end)"
     }
 
     /// The turn by hand that is respected at a time, in words; nil: none.
@@ -531,35 +539,66 @@ extension StackPlanner {
         return "\(reason.words), below the minimum of \(Int(policy.minimumPrediction * 100)) %"
     }
 
-    /// Reason why a shortcut is not suggested.
-    fileprivate func rejectionReason(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> String {
-        guard !shown.contains(candidate.shortcut.content) else {
-            return "not suggested: the device already shows this widget"
+    /// Most times of a candidate that are listed.
+    private static let listedTimes = 6
+
+    /// The times at which a candidate is in the stack from a time on, and those at which it is not although it might be,
+    /// with the reasons.
+    fileprivate func sentences(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> [String] {
+        let (content, ranges) = (candidate.shortcut.content, candidate.shortcut.ranges)
+        let insertions = plan.schedule.insertions.filter {
+            $0.content == content && $0.until ?? .distantFuture > time
         }
-        if let obstacle = candidate.obstacle { return "not suggested: \(obstacle.words)" }
-        guard stack.suggestions else { return "not suggested: suggestions are off for this stack" }
-        if let fitting = fitting(candidate, at: time) {
-            return "not suggested now: \(rejectionReason(of: fitting, plan: plan, at: time))"
+        let planned = insertions.map { insertion in
+            let from = insertion.from.rfc3339
+            let until = insertion.until.map { " until \($0.rfc3339)" } ?? ""
+            return (from: insertion.from, "in the stack from \(from)\(until): \(insertion.reason.words)")
         }
-        guard !candidate.shortcut.ranges.isEmpty else { return "not suggested: no habit makes it likely now" }
-        guard let next = candidate.shortcut.ranges.map(\.lowerBound).filter({ $0 > time }).min() else {
-            return "not suggested: its time is over"
+        guard !shown.contains(content) else { return ["not suggested: the device already shows this widget"] }
+        if let obstacle = candidate.obstacle { return ["not suggested: \(obstacle.words)"] }
+        guard stack.suggestions else { return ["not suggested: suggestions are off for this stack"] }
+        guard !ranges.isEmpty else {
+            if !planned.isEmpty { return planned.map(\.1) }
+            guard let fitting = fitting(candidate, at: time) else {
+                return ["not suggested: no habit makes it likely now"]
+            }
+            return ["not suggested now: \(rejectionReason(of: fitting, plan: plan, at: time))"]
         }
-        guard next < plan.until, let fitting = fitting(candidate, at: next) else {
-            return "not suggested yet: its time begins at \(next.rfc3339)"
+        let dropped = ranges.filter { range in
+            range.upperBound > time
+                && !insertions.contains { $0.from < range.upperBound && range.lowerBound < $0.until ?? .distantFuture }
         }
-        let reason = rejectionReason(of: fitting, plan: plan, at: next)
-        return "not suggested at \(next.rfc3339), when its time begins: \(reason)"
+        let all =
+            planned
+            + dropped.map { ($0.lowerBound, dropReason(of: candidate, at: max(time, $0.lowerBound), plan, time)) }
+        guard !all.isEmpty else { return ["not suggested: its time is over"] }
+        let sentences = all.sorted { $0.0 < $1.0 }.map(\.1)
+        let rest = sentences.count - Self.listedTimes
+        return rest > 0 ? sentences.prefix(Self.listedTimes) + ["and \(rest) more times"] : sentences
+    }
+
+    /// Reason why a shortcut is not suggested in one of its ranges.
+    private func dropReason(
+        of candidate: Candidate, at begin: Timestamp, _ plan: StackPlan, _ time: Timestamp
+    ) -> String {
+        guard begin < plan.until, let fitting = fitting(candidate, at: begin) else {
+            return "not suggested yet: its time begins at \(begin.rfc3339)"
+        }
+        let reason = rejectionReason(of: fitting, plan: plan, at: begin)
+        return begin == time
+            ? "not suggested now: \(reason)" : "not suggested at \(begin.rfc3339), when its time begins: \(reason)"
     }
 
     /// Reason why the plan leaves out a shortcut that fits at a time.
     private func rejectionReason(of fitting: Fitting, plan: StackPlan, at time: Timestamp) -> String {
         guard fitting.isRelevant else { return "the score of its widget is 0 or less" }
-        let planned = plan.schedule.insertions.count { $0.from <= time && !plan.suggestedAt.contains($0.from) }
+        let planned = plan.schedule.insertions.count {
+            $0.from <= time && $0.counts(at: .distantFuture) && !plan.suggestedAt.contains($0.from)
+        }
         guard suggested + planned < policy.maximumSuggestionsPerDay else {
             return "the app has had its \(policy.maximumSuggestionsPerDay) suggestions on this device in 24 hours"
         }
-        if let respect = respect(at: time) { return respect }
+        if fitting.range == nil, let respect = respect(at: time) { return respect }
         guard fitting.isRendered || time >= plan.plannedAt + StackPlan.renderTime else {
             return "its timeline is not rendered yet"
         }
@@ -575,7 +614,7 @@ extension StackPlanner.Obstacle {
         case .otherStack(let name): "the stack \(name) of the device takes it"
         case .family(let family): "its kind does not support \(family.name), the family of this stack"
         case .combination:
-            "it has no ranges, and its values are no supported combination of its kind, so that no habit is known"
+            "its values are no supported combination of its kind"
         }
     }
 }

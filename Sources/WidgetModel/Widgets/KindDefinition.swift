@@ -105,6 +105,9 @@ package struct KindDefinition: Hashable, Sendable {
         intent?.resolve(configuration, family: family).effective ?? configuration
     }
 
+    /// Whether views of the kind's content are predicted, and its widgets suggested.
+    package var isSuggestible: Bool { isEligibleForWidgets && intent?.isEligibleForSuggestions ?? true }
+
     /// A family that the kind supports, for values without a widget.
     package var anyFamily: WidgetFamily { families[0] }
 

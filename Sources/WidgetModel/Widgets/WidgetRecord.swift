@@ -117,6 +117,14 @@ package enum WidgetIgnoredReason: String, CaseIterable, Hashable, Sendable {
     case removed
     /// The change is limited to the widgets of one user, and the widget belongs to another user.
     case foreign
+    /// The device has no stack of this name.
+    case unknownStack
+    /// The stack that was turned does not have the widget.
+    case notInStack
+    /// The donated values are no supported combination of the kind's parameters.
+    case unsupportedCombination
+    /// The donation has no time zone, and the person no widget.
+    case unknownTimeZone
 }
 
 /// Effect of a change on a widget.

@@ -106,16 +106,15 @@ extension Simulation {
         case .person(let change):
             let effect = self.change(person) { [now] in $0.apply(change, at: now) }
             // A turn by hand is a view as well.
-            guard effect != .ignored, case .turned(_, _, let widget) = change,
+            guard !effect.isIgnored, case .turned(_, _, let widget) = change,
                 let index = widgetByName[ScopedName(app: event.app, name: widget)]
             else { return }
             let record = widgets[Int(index)].record
             guard !record.removed, Text.equal(record.user, user) else { return }
             learn(person, record.kind, record.configuration, record.family, timeZone: record.environment.timeZone)
         case .interaction(let interaction):
-            learn(
-                person, interaction.kind, interaction.configuration, nil,
-                timeZone: interaction.timeZone ?? timeZone(of: person))
+            guard let timeZone = interaction.timeZone ?? timeZone(of: person) else { return }
+            learn(person, interaction.kind, interaction.configuration, nil, timeZone: timeZone)
         case .reload, .widget, .view, .device: break
         }
     }
@@ -125,7 +124,7 @@ extension Simulation {
         _ person: Int, _ change: (inout PersonRecord) -> PersonRecord.Effect
     ) -> PersonRecord.Effect {
         let effect = change(&people.people[person].record)
-        if effect != .ignored { people.knowStacks(of: person) }
+        if !effect.isIgnored { people.knowStacks(of: person) }
         if effect == .changed { for stack in people.people[person].stacks { people.replan(stack, by: now) } }
         return effect
     }
@@ -136,11 +135,11 @@ extension Simulation {
         change(person) { [now] in $0.remove(widget: widget.widget, at: now) }
     }
 
-    /// Time zone of a person's widgets.
-    private func timeZone(of person: Int) -> String {
+    /// Time zone of a person's widgets; nil without any.
+    private func timeZone(of person: Int) -> String? {
         let person = people.people[person]
         let first = users[ScopedName(app: person.app, name: person.user)].flatMap { widgetsOfUser[Int($0)].first }
-        return first.map { widgets[Int($0)].record.environment.timeZone } ?? "UTC"
+        return first.map { widgets[Int($0)].record.environment.timeZone }
     }
 
     /// Learns from a view of content.
@@ -153,10 +152,12 @@ extension Simulation {
         guard let kind = kindsByApp[app]?[name] else { return }
         let definition = kinds[kind].definition
         let values = definition.effective(configuration, family: family ?? definition.anyFamily)
-        let keys = HabitKey.keys(kind: definition.name, configuration: values, intent: definition.intent)
+        let contents = HabitContent.contents(
+            kind: definition.name, configuration: values, intent: definition.intent)
         let halfHour = HalfHour(at: now, timeZone: timeZone)
         // Donations, which are many, are gathered for half a minute.
-        if people.people[person].record.habits.learn(keys, at: halfHour) {
+        if people.people[person].record.habits.learn(contents.map(\.key), at: halfHour) {
+            _ = people.people[person].record.remember(contents)
             people.replan(app: app, user: user, by: now + .seconds(30))
         }
     }

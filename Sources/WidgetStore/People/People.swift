@@ -252,7 +252,7 @@ extension WidgetStore {
                     var record = try person.record(app: changes.first?.app.name ?? "")
                     record.forgetTimes(after: now)
                     let effects = changes.map { record.apply(.stack($0.arrangement), at: min($0.time, now)) }
-                    let applied = effects.count { $0 != .ignored }
+                    let applied = effects.count { !$0.isIgnored }
                     counts.stacks += applied
                     counts.older += changes.count - applied
                     guard applied > 0 else { continue }
@@ -268,10 +268,12 @@ extension WidgetStore {
     }
 }
 
-/// The cleared person is locked before the schedules, as in writes of people.
+/// The cleared person is locked before the schedules, as in writes of people. The contents that habits are about are the
+/// last member of the arrangement (``PersonRecord/storedArrangement``).
 private let clearHabitsSQL = """
     WITH cleared AS (
-        UPDATE person p SET habits = NULL
+        UPDATE person p
+        SET habits = NULL, arrangement = regexp_replace(p.arrangement, ',"viewed":\\[.*\\]\\}$', '}')
         WHERE p.app_id = (SELECT a.id FROM app a WHERE a.name = $1::text) AND p.user_id = $2::text
             AND p.habits IS NOT NULL
         RETURNING p.app_id, p.user_id

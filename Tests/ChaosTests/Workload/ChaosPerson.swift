@@ -90,9 +90,10 @@ struct ChaosPerson: Sendable {
         for (name, timeZone, time) in donations {
             guard let kind = kinds.first(where: { $0.name == name }) else { continue }
             let values = kind.effective(.empty, family: kind.anyFamily)
-            _ = record.habits.learn(
-                HabitKey.keys(kind: name, configuration: values, intent: kind.intent),
-                at: HalfHour(at: time, timeZone: timeZone))
+            let contents = HabitContent.contents(kind: name, configuration: values, intent: kind.intent)
+            let isNew = record.habits.learn(
+                contents.map(\.key), at: HalfHour(at: time, timeZone: timeZone))
+            if isNew { _ = record.remember(contents) }
         }
         return record
     }

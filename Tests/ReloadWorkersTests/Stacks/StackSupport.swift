@@ -98,7 +98,7 @@ extension TestStore {
             var record = try #require(
                 PersonRecord(app: app.name, habits: stored.habits, arrangement: stored.arrangement))
             let effect = record.apply(change, at: time)
-            #expect(effect != .ignored)
+            #expect(!effect.isIgnored)
             let write = PersonWrite(
                 appID: app.id, user: user, arrangement: record.storedArrangement,
                 planning: effect == .changed ? .now : .never)

@@ -58,6 +58,36 @@ struct SuggestionPlanningTests {
         }
     }
 
+    @Test("F: the device is told at once that a suggestion is withdrawn, although no content changes")
+    func withdrawn() async throws {
+        try await StackSupport.withStack { worker, planning, sent in
+            let app = try #require(try await worker.store.directory().apps[TestKinds.app])
+            for device in ["d1", "d2"] {
+                try await worker.store.sql(
+                    """
+                    INSERT INTO registration (app_id, user_id, device_id, channel, registered_at)
+                    VALUES (\(app.id), 'u1', '\(device)', 2, now())
+                    """)
+            }
+            try await Self.declare(worker)
+            try await planning.pass()
+            _ = try await Self.place(worker, sent)
+            try await worker.drain()
+            #expect(try await !planning.gather())
+            try await planning.pass()
+            try await worker.store.sql("UPDATE registration SET listed_at = 'infinity', sent = changed, urgent = 0")
+            try await worker.store.change(.shortcuts(device: nil, []), at: Timestamp.now())
+            try await planning.pass()
+            let told = "SELECT count(*) FROM registration WHERE urgent > sent AND listed_at < now() + interval '1 s'"
+            #expect(try await worker.store.integer(told) == 1)
+            #expect(try await worker.store.integer("SELECT count(*) FROM delivery") == 1)
+            // Another plan tells nothing.
+            try await worker.store.sql("UPDATE stack_schedule SET due_at = now()")
+            try await planning.pass()
+            #expect(try await worker.store.integer("SELECT count(*) FROM delivery") == 1)
+        }
+    }
+
     @Test("F: the limit of suggestions applies to the device: neither a renamed stack nor another one has a new limit")
     func capOfDevice() async throws {
         try await StackSupport.withStack { worker, planning, sent in

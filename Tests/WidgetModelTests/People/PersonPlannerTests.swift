@@ -20,13 +20,19 @@ struct PersonPlannerTests {
         name: "Meeting", providerURL: "https://p.example.com", placeholder: .object(JSONObject()))
 
     /// Returns a planner for a person with four weeks of donations, and a stack of these widgets (card and category).
+    ///
+    /// - Parameter isNamed: whether the record names the donated contents, so that they are suggested.
     private static func planner(
         _ widgets: [(id: String, card: String, category: String)], combinations: [[String]],
-        shortcuts: [RelevantShortcut] = []
+        shortcuts: [RelevantShortcut] = [], isNamed: Bool = false
     ) throws -> PersonPlanner {
         let kind = kind(combinations)
         var person = PersonRecord()
         person.habits = try HabitsTests.shopper(try #require(kind.intent))
+        for (card, category) in isNamed ? [("AcmeCard", "groceries"), ("SoupPay", "restaurants")] : [] {
+            let values = try HabitsTests.configuration(card, category)
+            _ = person.remember(HabitContent.contents(kind: kind.name, configuration: values, intent: kind.intent))
+        }
         for name in ["home", "other"] {
             let ids = name == "home" ? widgets.map(\.id) + ["removed"] : ["lonely"]
             let arrangement = StackArrangement(device: "d", name: name, widgets: ids)
@@ -74,10 +80,81 @@ struct PersonPlannerTests {
     func combinations() throws {
         let widgets = [("weather", "None", "none"), ("acme", "AcmeCard", "fuel")]
         let any = try Self.planner(widgets, combinations: [["card"]])
-        let both = try Self.planner(widgets, combinations: [["card", "category"]])
+        let both = try Self.planner(widgets, combinations: [["card", "category"]], isNamed: true)
         let (start, noon) = ("2026-07-03T06:00:00+02:00", "2026-07-03T12:05:00+02:00")
         #expect(try Self.top(try Self.plan(any, at: start), noon) == "acme")
-        #expect(try Self.top(try Self.plan(both, at: start), noon) == "weather")
+        // It is suggested instead.
+        let suggested = try Self.plan(both, at: start).schedule.insertion(at: try HabitsTests.time(noon))
+        #expect(try suggested?.content.configuration == HabitsTests.configuration("AcmeCard", "groceries"))
+    }
+
+    @Test("F: donations alone make suggestions: AcmeCard at noon and SoupPay in the evening, without any shortcut")
+    func byDonations() throws {
+        let start = "2026-07-03T06:00:00+02:00"
+        var planner = try Self.planner(
+            [("weather", "None", "none")], combinations: [["card", "category"]], isNamed: true)
+        let plan = try Self.plan(planner, at: start)
+        func suggested(_ plan: StackPlan, _ hour: String) throws -> WidgetConfiguration? {
+            plan.schedule.insertion(at: try HabitsTests.time("2026-07-03T\(hour):05:00+02:00"))?.content.configuration
+        }
+        #expect(try suggested(plan, "12") == HabitsTests.configuration("AcmeCard", "groceries"))
+        #expect(try suggested(plan, "19") == HabitsTests.configuration("SoupPay", "restaurants"))
+        #expect(try suggested(plan, "09") == nil && suggested(plan, "15") == nil)
+        guard case .prediction(let probability, _)? = plan.schedule.insertions.first?.reason else {
+            Issue.record("\(plan.schedule)")
+            return
+        }
+        #expect(probability > 0.7)
+        #expect(try Self.plan(planner, "other", at: start).schedule.insertions.isEmpty, "one stack of the device")
+        planner.person.stacks[0].arrangement.suggestions = false
+        planner.person.stacks[1].arrangement.suggestions = false
+        #expect(try Self.plan(planner, at: start).schedule.insertions.isEmpty)
+    }
+
+    @Test("F: what a widget of the device shows is not suggested by donations; {Card} suggests the card alone")
+    func donationsOfCombinations() throws {
+        let start = "2026-07-03T06:00:00+02:00"
+        let combinations = [["card"], ["card", "category"]]
+        let shown = try Self.planner([("acme", "AcmeCard", "fuel")], combinations: combinations, isNamed: true)
+        let contents = try Self.plan(shown, at: start).schedule.insertions.map(\.content.configuration)
+        #expect(try contents == [HabitsTests.configuration("SoupPay", "restaurants")], "the stack turns to acme")
+        let card = try Self.planner([("weather", "None", "none")], combinations: [["card"]], isNamed: true)
+        let alone = try Self.plan(card, at: start).schedule.insertions.first?.content.configuration
+        #expect(
+            try alone
+                == card.kinds[HabitsTests.kind]?.effective(
+                    WidgetConfiguration(["card": "AcmeCard"]), family: .systemSmall))
+    }
+
+    @Test("F: an intent that is not eligible for suggestions predicts nothing, neither rotations nor suggestions")
+    func ineligible() throws {
+        let start = "2026-07-03T06:00:00+02:00"
+        var planner = try Self.planner(
+            [("weather", "None", "none"), ("acme", "AcmeCard", "groceries")], combinations: [["card", "category"]],
+            isNamed: true)
+        #expect(try Self.plan(planner, at: start).schedule.rotations.count > 1)
+        for index in planner.widgets.indices { planner.widgets[index].kind.intent?.isEligibleForSuggestions = false }
+        planner.kinds[HabitsTests.kind]?.intent?.isEligibleForSuggestions = false
+        let plan = try Self.plan(planner, at: start)
+        #expect(plan.schedule.rotations.count == 1 && plan.schedule.insertions.isEmpty)
+    }
+
+    @Test("A person's record names the eight contents with the strongest habits, and forgets those without habits")
+    func viewed() throws {
+        var person = PersonRecord()
+        let contents = (0..<10).map { HabitContent(kind: "K\($0)", values: .empty) }
+        for (index, content) in contents.enumerated() {
+            for day in 0...index { person.habits.learn([content.key], at: HalfHour(day: day, index: 24)) }
+            _ = person.remember([content])
+        }
+        #expect(Set(person.viewed.map(\.kind)) == Set(contents.suffix(8).map(\.kind)))
+        let isNew = person.remember([contents[9]])
+        #expect(!isNew)
+        let stored = PersonRecord(app: "a", habits: nil, arrangement: person.storedArrangement)
+        #expect(stored?.viewed == person.viewed)
+        person.habits = Habits()
+        _ = person.remember([contents[0]])
+        #expect(person.viewed.isEmpty)
     }
 
     @Test("One stack of a device takes suggestions; the calendar is suggested at 9:30, and the stack is restored")
@@ -333,7 +410,7 @@ struct PersonPlannerTests {
                 case 3:
                     let widget = own[Int.random(in: 0..<3, using: &random)].0
                     let turn = PersonChange.turned(device: "d", stack: "home", widget: widget)
-                    if planner.person.apply(turn, at: now) != .ignored { top = widget }
+                    if !planner.person.apply(turn, at: now).isIgnored { top = widget }
                 default:
                     let turn = PersonChange.turned(device: "d", stack: "home", widget: present ?? "nothing")
                     _ = planner.person.apply(turn, at: now)

@@ -20,13 +20,13 @@ struct PersonRecordTests {
     }
 
     private static func apply(_ dated: Dated, isOrderedByArrival: Bool = false, to box: Box) -> Bool {
-        box.value.apply(dated.change, at: dated.at, isOrderedByArrival: isOrderedByArrival) != .ignored
+        !box.value.apply(dated.change, at: dated.at, isOrderedByArrival: isOrderedByArrival).isIgnored
     }
 
     private static func remove(
         _ widget: String, _ time: Int, isOrderedByArrival: Bool = false, from box: Box
     ) -> Bool {
-        box.value.remove(widget: widget, at: at(time), isOrderedByArrival: isOrderedByArrival) != .ignored
+        !box.value.remove(widget: widget, at: at(time), isOrderedByArrival: isOrderedByArrival).isIgnored
     }
 
     private static func at(_ seconds: Int) -> Timestamp { Timestamp(microseconds: Int64(seconds) * 1_000_000) }
@@ -56,9 +56,7 @@ struct PersonRecordTests {
         #expect(changes(7).map { record.apply($0.change, at: $0.at) } == [.confirmed, .confirmed])
         #expect(
             [Self.stack("s", ["b"], at: 6), Self.shortcuts(["B"], at: 6)].map { record.apply($0.change, at: $0.at) }
-                == [
-                    .ignored, .ignored,
-                ])
+                == [.ignored(.older), .ignored(.older)])
         #expect([Self.shortcuts(["B"], at: 8)].map { record.apply($0.change, at: $0.at) } == [.changed])
     }
 

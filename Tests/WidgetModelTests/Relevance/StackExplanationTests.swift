@@ -47,22 +47,23 @@ struct StackExplanationTests {
         #expect(Self.explain(planner, at: "09:15", planned: "08:00").hold == nil)
     }
 
-    @Test("While a suggestion is on top the stack does not rotate, and after its end it stays for the minimum")
+    @Test("While a suggestion is on top the stack does not rotate; its end holds nothing")
     func suggested() {
         let planner = Self.planner(Planner.candidate("c", "09:30", "10:00"))
         #expect(
             Self.explain(planner, at: "09:50", planned: "08:00").hold
                 == "a suggestion is on top until \(Self.time("10:00")): the stack's widgets do not rotate meanwhile")
-        #expect(
-            Self.explain(planner, at: "10:14", planned: "08:00").hold
-                == "a suggestion ended at \(Self.time("10:00")), and the stack stays until at least \(Self.time("10:15"))"
-        )
-        #expect(Self.explain(planner, at: "10:15", planned: "08:00").hold == nil)
+        #expect(Self.explain(planner, at: "10:01", planned: "08:00").hold == nil)
     }
 
-    @Test("A turn by hand is respected; one to a widget outside the stack is not")
+    @Test("A turn by hand is respected, but not by a shortcut with a range; one to a widget outside the stack is not")
     func turned() {
-        var planner = Self.planner(Planner.candidate("c", "09:30", "10:00"))
+        var habit = Planner.candidate("c", "09:30", "10:00")
+        habit.shortcut.ranges = []
+        habit.predictions = [("09:30", 0.9), ("10:00", 0)].map {
+            WidgetPrediction(from: Planner.time($0.0), probability: $0.1)
+        }
+        var planner = Self.planner(habit)
         planner.stack.chosen = Stack.Turn(widget: "b", at: Planner.time("09:00"))
         let respect =
             "the person turned the stack at \(Self.time("09:00")), which is respected until \(Self.time("11:00"))"
@@ -70,6 +71,8 @@ struct StackExplanationTests {
         #expect(explanation.hold == respect)
         #expect(explanation.items[1].sentence.contains("the person turned the stack to it"))
         #expect(explanation.items.last?.sentence == "not suggested now: \(respect)")
+        let range = Self.sentence(Self.planner(Planner.candidate("c", "09:30", "10:00")))
+        #expect(range.hasPrefix("in the stack from \(Self.time("09:30"))"))
         planner.stack.chosen = Stack.Turn(widget: "x", at: Planner.time("09:00"))
         #expect(Self.explain(planner, at: "09:10").hold == nil)
     }
@@ -85,7 +88,7 @@ struct StackExplanationTests {
         planner.stack.chosen = Stack.Turn(widget: "b", at: Planner.time("09:00"))
         #expect(
             Self.explain(planner).hold
-                == "\(off); no suggestion begins: the person turned the stack at \(Self.time("09:00")), "
+                == "\(off); no suggestion by habit begins: the person turned the stack at \(Self.time("09:00")), "
                 + "which is respected until \(Self.time("11:00"))")
         planner.stack.suggestions = false
         #expect(Self.explain(planner).hold == off)
@@ -113,8 +116,14 @@ struct StackExplanationTests {
                 == "its score is 0 or less now, so the stack does not rotate to it")
         #expect(
             sentence(.init(curve: Planner.curve([("09:00", 3)])))
-                == "on top since \(Self.time("09:30")): its score of 3 is above 50 % of all of its scores; "
-                + "now its score of 3 is above 50 % of all of its scores")
+                == "on top since \(Self.time("09:30")): its score of 3 is the only one so far; "
+                + "now its score of 3 is the only one so far")
+        let scores = [("09:00", 50.0), ("09:40", 1), ("10:00", 7), ("11:00", 0)]
+        #expect(
+            sentence(.init(curve: Planner.curve(scores))).hasSuffix(
+                "its score of 50 is the highest of its 4 different scores"))
+        let low = sentence(.init(curve: Planner.curve([("08:00", 50), ("09:00", 1), ("09:10", 7)])))
+        #expect(low.hasSuffix("% of all of its scores"))
         let unlikely = sentence(.init(predictions: [WidgetPrediction(from: from, probability: 0.1)]))
         #expect(unlikely.hasPrefix("viewed with a probability of 10 %"))
         #expect(unlikely.hasSuffix("below the minimum of 20 %"))
@@ -149,10 +158,7 @@ struct StackExplanationTests {
             (.ineligibleKind, "its kind is not eligible for suggestions"),
             (.otherStack("work"), "the stack work of the device takes it"),
             (.family(.systemLarge), "its kind does not support systemLarge, the family of this stack"),
-            (
-                .combination,
-                "it has no ranges, and its values are no supported combination of its kind, so that no habit is known"
-            ),
+            (.combination, "its values are no supported combination of its kind"),
         ])
     func obstacles(_ obstacle: StackPlanner.Obstacle, _ words: String) {
         var planner = Self.planner(Planner.candidate("c", "09:30", "10:00"))
@@ -185,6 +191,22 @@ struct StackExplanationTests {
         #expect(Self.sentence(planner) == "not suggested yet: its time begins at \(later.rfc3339)")
     }
 
+    @Test("All times of a shortcut are listed: those when it is in the stack, and those when it is not")
+    func ranges() {
+        var shortcut = Planner.candidate("c", "09:00", "09:20")
+        shortcut.shortcut.ranges += ["10:00", "11:00"].map { Planner.time($0)..<(Planner.time($0) + .seconds(1_200)) }
+        let all = Self.explain(
+            Self.planner(shortcut, Planner.candidate("b0", "10:00", "10:20")), at: "08:00"
+        ).items[2].sentence
+        let reason = "the app declared it relevant now (c)"
+        #expect(
+            all.components == [
+                "in the stack from \(Self.time("09:00")) until \(Self.time("09:20")): \(reason)",
+                "not suggested at \(Self.time("10:00")), when its time begins: another suggestion comes first",
+                "in the stack from \(Self.time("11:00")) until \(Self.time("11:20")): \(reason)",
+            ])
+    }
+
     @Test("A shortcut that comes after others, or over the limit, says so")
     func displaced() {
         let planner = Self.planner(Planner.candidate("c", "09:00", "12:00"), Planner.candidate("d", "08:00", "12:00"))
@@ -200,5 +222,16 @@ struct StackExplanationTests {
         many = Self.planner(Planner.candidate("c", "09:30", "10:00"))
         many.suggested = 6
         #expect(Self.sentence(many) == "not suggested now: \(limit)")
+    }
+}
+
+extension String {
+    fileprivate var components: [String] {
+        var (parts, rest) = ([String](), self[...])
+        while let range = rest.firstRange(of: "; ") {
+            parts.append(String(rest[..<range.lowerBound]))
+            rest = rest[range.upperBound...]
+        }
+        return parts + [String(rest)]
     }
 }

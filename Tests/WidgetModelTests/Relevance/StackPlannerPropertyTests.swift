@@ -59,7 +59,7 @@ struct StackPlannerPropertyTests {
                 #expect(second.from - first.from >= planner.policy.minimumStay, "seed \(seed)")
             }
             #expect(planner.stack.smartRotate || automatic.isEmpty, "seed \(seed)")
-            for rotation in automatic + schedule.rotations.filter({ $0.item.widget == nil }) {
+            for rotation in automatic {
                 let respected = planner.stack.chosen.map { $0.at + planner.policy.respectForTurn } ?? .distantPast
                 #expect(rotation.from >= respected, "seed \(seed)")
             }
@@ -85,7 +85,7 @@ struct StackPlannerPropertyTests {
                 StackPlannerTests.time("01:00"), StackPlannerTests.time("01:00") + .seconds(60 * (20 + seed * 3))
             )
             let before = planner.schedule(at: first)
-            planner.suggested = before.insertions.count { $0.from <= later }
+            planner.suggested = before.insertions.count { $0.counts(at: later) }
             let after = planner.schedule(at: later, after: before)
             let end = first + StackPlanner.horizon
             func future(_ schedule: StackSchedule) -> [StackSchedule.Rotation] {

@@ -194,6 +194,59 @@ struct StackPlannerTests {
                 == ["08:00 calendar"] + (isStorm ? ["14:00 weather", "14:30 calendar"] : []))
     }
 
+    @Test("F: a turn by hand holds up a suggestion by habit, and none with a range, which is news of the app")
+    func turnBeforeSuggestion() {
+        var planner = StackPlanner(Self.stack("weather", "news"))
+        planner.stack.chosen = Stack.Turn(widget: "news", at: Self.time("09:00"))
+        var habit = Self.candidate("card", "09:00", "09:30")
+        habit.shortcut.ranges = []
+        habit.predictions = [WidgetPrediction(from: Self.time("09:00"), probability: 0.9)]
+        planner.candidates = [habit]
+        #expect(Self.rotations(planner.schedule(at: Self.time("09:00"))) == ["09:00 news", "11:00 +card"])
+        planner.candidates = [Self.candidate("purchases", "09:41", "10:11")]
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("09:00"))) == [
+                "09:00 news", "09:41 +purchases", "10:11 news",
+            ])
+    }
+
+    @Test("After a suggestion the stack's own widgets rotate at once, not after the minimum stay")
+    func rotationAfterSuggestion() {
+        var planner = StackPlanner(Self.stack("weather", "news"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        planner.evidence = ["news": .init(curve: Self.curve([("09:50", 3)]))]
+        #expect(
+            Self.rotations(planner.schedule(at: Self.time("09:00"))) == [
+                "09:00 weather", "09:30 +calendar", "10:00 news",
+            ])
+        planner.evidence = ["news": .init(curve: Self.curve([("10:05", 3)]))]
+        #expect(Self.rotations(planner.schedule(at: Self.time("09:00"))).last == "10:05 news")
+    }
+
+    @Test("A suggestion that is withdrawn before a device can have shown it does not count to six a day")
+    func withdrawnUnseen() {
+        let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
+        func counted(afterSeconds seconds: Int) -> Int {
+            var planner = StackPlanner(Self.stack("weather"))
+            planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+            let now = Self.time("09:30")
+            let before = planner.schedule(at: now)
+            planner.candidates = []
+            let schedule = planner.schedule(at: now + .seconds(seconds), after: before)
+            return StackPlan(key: key, schedule: schedule, plannedAt: now + .seconds(seconds))
+                .suggestions(before: now + .seconds(60)).count
+        }
+        #expect(counted(afterSeconds: 9) == 0)
+        #expect(counted(afterSeconds: 10) == 1)
+        // The limit has room for another one at once.
+        var planner = StackPlanner(Self.stack("weather"), suggested: 5)
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        let before = planner.schedule(at: Self.time("09:30"))
+        planner.candidates = [Self.candidate("tasks", "09:00", "09:50")]
+        let now = Self.time("09:30") + .seconds(5)
+        #expect(planner.schedule(at: now, after: before).insertions.map(\.content.kind) == ["calendar", "tasks"])
+    }
+
     @Test("F: people turn suggestions off per stack")
     func suggestionsOff() {
         var planner = StackPlanner(Self.stack("weather"))
