@@ -87,7 +87,8 @@ package struct PersonPlanner: Sendable {
         for widget in found {
             evidence[widget.id] = StackPlanner.Evidence(
                 curve: widget.relevance.curve, history: widget.relevance.history,
-                predictions: predictions(of: widget.keys, in: range, timeZone: widget.timeZone))
+                predictions: predictions(of: widget.keys, in: range, timeZone: widget.timeZone),
+                isPredictable: widget.kind.isSuggestible)
         }
         let own = widgets.filter { !StackPlan.isSuggestion(widget: $0.id) }
         var planner = StackPlanner(
@@ -213,8 +214,10 @@ package struct PersonPlanner: Sendable {
         guard var planner = planner(of: key.stack, suggestions: suggestions, at: now) else { return nil }
         planner.candidates.removeAll { !$0.mayHold(in: now..<(now + StackPlanner.horizon)) }
         let earlier = previous?.schedule ?? StackSchedule()
+        let schedule = planner.schedule(at: now, after: earlier)
+        let unseen = schedule.insertions.filter { !$0.counts }.map(\.from)
         var plan = StackPlan(
-            key: key, schedule: planner.schedule(at: now, after: earlier), plannedAt: now, suggestedAt: suggestions)
+            key: key, schedule: schedule, plannedAt: now, suggestedAt: suggestions.filter { !unseen.contains($0) })
         if planner.candidates.contains(where: \.mayWait) {
             // Planned again as if nothing had to wait: the widgets of these suggestions are placed early, so that they
             // get content and scores.

@@ -154,11 +154,11 @@ package struct StackSchedule: Hashable, Sendable {
         package func holds(at time: Timestamp) -> Bool { from <= time && time < until ?? .distantFuture }
 
         /// Time after its beginning by which devices have been told of a suggestion, and may have shown it.
-        static let showingTime: Duration = .seconds(10)
+        package static let showingTime: Duration = .seconds(10)
 
-        /// Whether it has been in the stack for so long that it counts to the suggestions of a day. One that is
-        /// withdrawn before that was not shown.
-        func counts(at time: Timestamp) -> Bool { from + Self.showingTime <= min(time, until ?? .distantFuture) }
+        /// Whether it counts to the suggestions of a day. One that was withdrawn before a device can have shown it does
+        /// not.
+        var counts: Bool { from + Self.showingTime <= until ?? .distantFuture }
     }
 
     /// Evidence for a widget at a time, comparable between widgets, also of other stacks and apps.
@@ -290,7 +290,8 @@ package struct StackPlan: Hashable, Sendable {
     /// Beginnings of suggestions that count, during the 24 hours before a time. One that goes on over several plans is in
     /// it once.
     package func suggestions(before time: Timestamp) -> [Timestamp] {
-        let begun = schedule.insertions.filter { $0.counts(at: time) }.map(\.from).filter { !suggestedAt.contains($0) }
+        let begun = schedule.insertions.filter { $0.from <= time && $0.counts }.map(\.from)
+            .filter { !suggestedAt.contains($0) }
         return (suggestedAt + begun).filter { $0 > time - .seconds(86_400) }
     }
 

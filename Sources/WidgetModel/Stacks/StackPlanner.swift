@@ -23,11 +23,14 @@ package struct StackPlanner: Sendable {
         package var ranks: RelevanceRanks
         /// In the order of their times.
         package var predictions: [WidgetPrediction]
+        /// Whether habits predict views of the widget.
+        package var isPredictable: Bool
 
         init(
             curve: RelevanceCurve = RelevanceCurve([]), history: RelevanceHistory = RelevanceHistory(),
-            predictions: [WidgetPrediction] = []
+            predictions: [WidgetPrediction] = [], isPredictable: Bool = true
         ) {
+            self.isPredictable = isPredictable
             self.curve = curve
             self.ranks = RelevanceRanks(history, with: curve)
             self.predictions = predictions
@@ -288,7 +291,6 @@ extension StackPlanner {
             guard let insertion = previous.insertion(at: now) else { return }
             schedule.insertions = [insertion]
             schedule.insertions[0].until = nil
-            if !insertion.counts(at: now) { suggested += 1 }
             // A suggestion that the person has turned away from stays in the stack, not on top.
             let item = StackSchedule.Item.suggestion(insertion.content)
             if isNew, let turn {
@@ -344,7 +346,7 @@ extension StackPlanner {
                     guard time >= end else { return end }
                 }
                 schedule.insertions[schedule.insertions.count - 1].until = time
-                if time == now, !present.counts(at: now) { suggested -= 1 }
+                if time == now, schedule.insertions.last?.counts == false { suggested -= 1 }
             }
             guard let best = first, !isOverLimit else {
                 if wasOnTop { restore(at: time) }
@@ -532,6 +534,10 @@ extension StackPlanner {
         }
         let prediction = evidence[item.widget]?.predictions.last { $0.from <= time }
         guard let prediction, prediction.probability > 0 else {
+            guard evidence[item.widget]?.isPredictable != false else {
+                return "there is no evidence for it: no relevance or shortcut, and its intent is not eligible for "
+                    + "suggestions, so that habits predict nothing"
+            }
             return "there is no evidence for it: no relevance, habit or shortcut"
         }
         let reason = StackSchedule.Reason.prediction(
@@ -593,7 +599,7 @@ extension StackPlanner {
     private func rejectionReason(of fitting: Fitting, plan: StackPlan, at time: Timestamp) -> String {
         guard fitting.isRelevant else { return "the score of its widget is 0 or less" }
         let planned = plan.schedule.insertions.count {
-            $0.from <= time && $0.counts(at: .distantFuture) && !plan.suggestedAt.contains($0.from)
+            $0.from <= time && $0.counts && !plan.suggestedAt.contains($0.from)
         }
         guard suggested + planned < policy.maximumSuggestionsPerDay else {
             return "the app has had its \(policy.maximumSuggestionsPerDay) suggestions on this device in 24 hours"

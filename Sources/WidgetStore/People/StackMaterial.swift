@@ -77,13 +77,14 @@ package struct StackMaterial: Sendable {
         return recorded + planned.flatMap { $0.suggestions(before: time) }
     }
 
-    /// Suggestions of a plan that have begun before a time and are not recorded.
+    /// Suggestions of a plan that have begun before a time, so long ago that they count, and are not recorded.
     package func unrecorded(
         of plan: StackPlan?, person: Person, before time: Timestamp
     ) -> [(person: Person, begun: BegunSuggestion)] {
         guard let plan, !plan.schedule.insertions.isEmpty else { return [] }
         let known = recorded[Name(person)] ?? []
-        return plan.suggestions(before: time).map { BegunSuggestion(device: plan.key.device, at: $0) }
+        let settled = plan.suggestions(before: time).filter { $0 <= time - StackSchedule.Insertion.showingTime }
+        return settled.map { BegunSuggestion(device: plan.key.device, at: $0) }
             .filter { !known.contains($0) }.map { (person, $0) }
     }
 

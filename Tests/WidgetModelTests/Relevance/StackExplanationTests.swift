@@ -111,6 +111,7 @@ struct StackExplanationTests {
         }
         let from = Planner.time("09:00")
         #expect(sentence(.init()) == "there is no evidence for it: no relevance, habit or shortcut")
+        #expect(sentence(.init(isPredictable: false)).hasSuffix("so that habits predict nothing"))
         #expect(
             sentence(.init(curve: Planner.curve([("09:00", -1)])))
                 == "its score is 0 or less now, so the stack does not rotate to it")

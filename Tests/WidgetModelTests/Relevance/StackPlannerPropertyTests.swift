@@ -85,7 +85,7 @@ struct StackPlannerPropertyTests {
                 StackPlannerTests.time("01:00"), StackPlannerTests.time("01:00") + .seconds(60 * (20 + seed * 3))
             )
             let before = planner.schedule(at: first)
-            planner.suggested = before.insertions.count { $0.counts(at: later) }
+            planner.suggested = before.insertions.count { $0.from <= later }
             let after = planner.schedule(at: later, after: before)
             let end = first + StackPlanner.horizon
             func future(_ schedule: StackSchedule) -> [StackSchedule.Rotation] {

@@ -242,6 +242,7 @@ struct StackPlannerTests {
         var planner = StackPlanner(Self.stack("weather"), suggested: 5)
         planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
         let before = planner.schedule(at: Self.time("09:30"))
+        planner.suggested = 6
         planner.candidates = [Self.candidate("tasks", "09:00", "09:50")]
         let now = Self.time("09:30") + .seconds(5)
         #expect(planner.schedule(at: now, after: before).insertions.map(\.content.kind) == ["calendar", "tasks"])
