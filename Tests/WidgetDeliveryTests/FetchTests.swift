@@ -204,7 +204,7 @@ struct FetchTests {
         }
     }
 
-    @Test("A device that fetched after the change gets no push, also when it had fetched seconds before")
+    @Test("G: a device that fetched after the change gets no push, also when it had fetched seconds before")
     func sparedSoonAfter() async throws {
         try await withDelivery { delivery in
             try await delivery.store.place([.test("w1")])

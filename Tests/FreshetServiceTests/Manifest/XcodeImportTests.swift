@@ -34,7 +34,7 @@ struct XcodeImportTests {
     }
 
     @Test(
-        "A number that is out of range is left out and listed with the limits",
+        "D: a number that is out of range is left out and listed with the limits",
         arguments: ["1e30", "101", "2.5", "-1"])
     func sizes(size: String) throws {
         let size = JSONValue.number(try #require(JSONNumber(size)))
@@ -49,7 +49,7 @@ struct XcodeImportTests {
         #expect(notices.count == 1 && notices[0].hasPrefix("Show.symbols: size/systemSmall is left out: \(found)"))
     }
 
-    @Test("A bound that is not finite is left out and listed")
+    @Test("D: a bound that is not finite is left out and listed")
     func bounds() throws {
         let (intent, notices) = try Self.read([
             ["Name": "a", "Type": "Decimal", "Metadata": ["MaximumValue": "1e400", "MinimumValue": .decimal(-1e300)]],
@@ -79,7 +79,7 @@ struct XcodeImportTests {
         #expect(values.value == ["mirror": false, "calendar": "home"])
     }
 
-    @Test("A single default of a parameter with several values is a list")
+    @Test("D: a single default of a parameter with several values is a list")
     func lists() throws {
         let (intent, notices) = try Self.read([
             ["Name": "a", "Type": "String", "SupportsMultipleValues": true, "Metadata": ["DefaultValue": "x"]],
@@ -104,7 +104,7 @@ struct XcodeImportTests {
             ])
     }
 
-    @Test("A default that is empty or no value is left out; the unknown case is no default")
+    @Test("D: a default that is empty or no value is left out; the unknown case is no default")
     func defaults() throws {
         let (intent, notices) = try Self.read([
             ["Name": "a", "Type": "String", "Metadata": ["DefaultValue": ""]],
@@ -121,7 +121,7 @@ struct XcodeImportTests {
             ])
     }
 
-    @Test("A condition without a parent, on a parent that is left out or on the value unknown is left out")
+    @Test("D: a condition without a parent, on a parent that is left out or on the value unknown is left out")
     func conditions() throws {
         func child(_ name: String, _ relationship: JSONValue) -> JSONValue {
             ["Name": .string(name), "Type": "String", "Relationship": relationship]
@@ -146,7 +146,7 @@ struct XcodeImportTests {
             ])
     }
 
-    @Test("Types of dates and texts of several lines are taken over")
+    @Test("D: types of dates and texts of several lines are taken over")
     func forms() throws {
         let (intent, notices) = try Self.read([
             ["Name": "a", "Type": "DateComponents", "Metadata": ["Type": "Date"]],
@@ -158,7 +158,7 @@ struct XcodeImportTests {
         #expect(intent.parameters.map(\.isMultiline) == [false, false, false, true] && notices.isEmpty)
     }
 
-    @Test("Combinations with a parameter that is left out and categories without an equivalent are listed")
+    @Test("D: combinations with a parameter that is left out and categories without an equivalent are listed")
     func combinations() throws {
         let (intent, notices) = try Self.read(
             [["Name": "card", "Type": "String"], ["Name": "file", "Type": "File"]],
@@ -176,7 +176,7 @@ struct XcodeImportTests {
     }
 
     @Test(
-        "Numbers may be negative unless the file forbids it, in any form of a Boolean",
+        "D: numbers may be negative unless the file forbids it, in any form of a Boolean",
         arguments: ["YES", true, 1] as [JSONValue])
     func negative(flag: JSONValue) throws {
         func minimum(_ flag: JSONValue) throws -> Double? {
@@ -189,7 +189,7 @@ struct XcodeImportTests {
         #expect(try minimum(flag) == nil && minimum("NO") == 0 && minimum(false) == 0)
     }
 
-    @Test("What is imported can be applied, and every parameter of the file is in the manifest or listed")
+    @Test("D: what is imported can be applied, and every parameter of the file is in the manifest or listed")
     func corpus() throws {
         var applied = 0
         for seed in UInt64(0)..<300 {
@@ -227,20 +227,20 @@ struct XcodeTranslationTests {
         return kind.form(for: .empty, family: .systemSmall, locale: "de")?.rows.map(\.label) ?? []
     }
 
-    @Test("Two equal texts with different identifiers have their own translations")
+    @Test("D: two equal texts with different identifiers have their own translations")
     func equalTexts() throws {
         let table = XcodeImport.strings(["aLL001": "Alle", "aLL002": "Alles"])
         #expect(try Self.labels(table) == ["Alle", "Alles"])
         #expect(try Self.labels(XcodeImport.strings(["aLL001": "Alle", "aLL002": "Alle"])) == ["Alle", "Alle"])
     }
 
-    @Test("A missing identifier deletes no translation of an equal text")
+    @Test("D: a missing identifier deletes no translation of an equal text")
     func missing() throws {
         #expect(try Self.labels(XcodeImport.strings(["aLL001": "Alle"])) == ["Alle", "Alle"])
         #expect(try Self.labels(XcodeImport.strings(["aLL002": "Alles"])) == ["Alles", "Alles"])
     }
 
-    @Test("Cases and prompts have their own translations, too")
+    @Test("D: cases and prompts have their own translations, too")
     func casesAndPrompts() throws {
         let dialogs: JSONValue = [["Type": "Configuration", "FormatString": "All", "FormatStringID": "aLL003"]]
         let file = try XcodeImport.read(
@@ -265,7 +265,7 @@ struct XcodeTranslationTests {
         #expect(form.rows[1].searchPrompt == "Suche")
     }
 
-    @Test("A text that cannot be told from an equal one is listed")
+    @Test("D: a text that cannot be told from an equal one is listed")
     func collision() throws {
         let file = try XcodeImport.read(
             intent: [
@@ -276,7 +276,7 @@ struct XcodeTranslationTests {
         #expect(file.notices.count == 1 && file.notices[0].hasPrefix("Show: descriptionID is left out: unknown member"))
     }
 
-    @Test("Strings without a text, and translations of a default, are listed")
+    @Test("D: strings without a text, and translations of a default, are listed")
     func notices() throws {
         let table = Array("\"aLL001\" = (1, 2); \"dEf001\" = \"Privat\"; \"aLL002\" = \"Alles\";".utf8)
         let parameter: JSONValue = [
@@ -291,7 +291,7 @@ struct XcodeTranslationTests {
         #expect(throws: CommandFailure.self) { try XcodeImport.read(strings: ["de": Array("{".utf8)]) }
     }
 
-    @Test("A second intent of the same name is listed")
+    @Test("D: a second intent of the same name is listed")
     func twice() throws {
         let intent = """
             <dict><key>INIntentName</key><string>Show</string><key>INIntentType</key><string>Custom</string></dict>

@@ -34,7 +34,7 @@ struct ConfigurationFormTests {
         #expect(try Self.form(locale: "de-AT").rows.prefix(3).map(\.label) == ["Karte", "Kategorie", "Note"])
     }
 
-    @Test("Equal texts with identifiers have their own translations; without one in the language, the text is shown")
+    @Test("D: equal texts with identifiers have their own translations; without one in the language, the text is shown")
     func identifiers() throws {
         let intent = """
             {"title": "T", "parameters": [
@@ -50,7 +50,7 @@ struct ConfigurationFormTests {
         #expect(try Self.form(intent, locale: "fr").rows.prefix(2).map(\.label) == ["All", "All"])
     }
 
-    @Test("A row says that a text may have several lines, and which components a date has")
+    @Test("D: a row says that a text may have several lines, and which components a date has")
     func forms() throws {
         let rows = try Self.form(
             """

@@ -210,7 +210,7 @@ struct StackPlannerTests {
             ])
     }
 
-    @Test("After a suggestion the stack's own widgets rotate at once, not after the minimum stay")
+    @Test("F: after a suggestion the stack's own widgets rotate at once, not after the minimum stay")
     func rotationAfterSuggestion() {
         var planner = StackPlanner(Self.stack("weather", "news"))
         planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
@@ -223,7 +223,7 @@ struct StackPlannerTests {
         #expect(Self.rotations(planner.schedule(at: Self.time("09:00"))).last == "10:05 news")
     }
 
-    @Test("A suggestion that is withdrawn before a device can have shown it does not count to six a day")
+    @Test("F: a suggestion that is withdrawn before a device can have shown it does not count to six a day")
     func withdrawnUnseen() {
         let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
         func counted(afterSeconds seconds: Int) -> Int {
