@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import JSON
 import TestSupport
 import Testing
@@ -111,5 +112,22 @@ struct XcodeIntentsTests {
         arguments: ["", "{}", "<plist version=\"1.0\"><dict/></plist>", "INIntents = "])
     func unreadable(text: String) {
         #expect(throws: CommandFailure.self) { try XcodeIntents(Array(text.utf8)) }
+    }
+
+    @Test("A binary property list is read, but not one whose references stand for too many values")
+    func binary() throws {
+        let text = "a text that the file has once"
+        let small = try PropertyListSerialization.data(
+            fromPropertyList: ["INIntents": [["a": text], ["a": text]]], format: .binary, options: 0)
+        #expect(PropertyListEntry(propertyList: Array(small))?.entries("INIntents").count == 2)
+        // Each of 40 arrays has the next one twice; the last one is empty.
+        let levels: UInt8 = 40
+        var data = Array("bplist00".utf8)
+        for level in 1..<levels { data += [0xA2, level, level] }
+        data += [0xA0, 0, 0]
+        let table = UInt8(data.count)
+        data += (0..<levels).map { 8 + 3 * $0 }
+        data += [0, 0, 0, 0, 0, 0, 1, 1] + [0, 0, 0, 0, 0, 0, 0, levels] + Array(repeating: 0, count: 15) + [table]
+        #expect(PropertyListEntry(propertyList: data) == nil)
     }
 }
