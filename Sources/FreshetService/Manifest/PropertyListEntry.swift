@@ -52,12 +52,12 @@ struct PropertyListEntry {
     /// A text without U+0000, which PostgreSQL cannot store.
     private static func text(_ value: Any?) -> String? { (value as? String)?.replacing("\0", with: "") }
 
-    /// A finite number, or a text that is one.
+    /// A finite number that JSON can keep exactly, or a text that is one.
     private static func number(_ value: Any?) -> JSONNumber? {
         switch value {
-        case let integer as Int: JSONNumber(integer)
+        case let integer as Int: JSONNumber("\(integer)")
         case let number as NSNumber: JSONNumber(number.doubleValue)
-        case let text as String: Int(text).map { JSONNumber($0) } ?? Double(text).flatMap { JSONNumber($0) }
+        case let text as String: Int(text).map { JSONNumber("\($0)") } ?? Double(text).flatMap { JSONNumber($0) }
         default: nil
         }
     }

@@ -246,7 +246,9 @@ extension XcodeIntents {
         for (bound, key) in [("minimum", "Minimum"), ("maximum", "Maximum")] {
             let key = "INIntentParameterMetadata\(key)Value"
             parameter[bound] = metadata.number(key).map { .number($0) }
-            if metadata.has(key), parameter[bound] == nil { note(place, "\(bound) is left out: no finite number") }
+            if metadata.has(key), parameter[bound] == nil {
+                note(place, "\(bound) is left out: no number that can be kept exactly")
+            }
         }
         if let control, IntentParameter.NumberControl(name: control) != nil { parameter["control"] = .string(control) }
         // Xcode leaves out these bounds.

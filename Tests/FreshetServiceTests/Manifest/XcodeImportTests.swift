@@ -49,17 +49,20 @@ struct XcodeImportTests {
         #expect(notices.count == 1 && notices[0].hasPrefix("Show.symbols: size/systemSmall is left out: \(found)"))
     }
 
-    @Test("D: a bound that is not finite is left out and listed")
+    @Test("D: a bound or a default that cannot be kept exactly is left out and listed")
     func bounds() throws {
         let (intent, notices) = try Self.read([
             ["Name": "a", "Type": "Decimal", "Metadata": ["MaximumValue": "1e400", "MinimumValue": .decimal(-1e300)]],
             ["Name": "b", "Type": "Integer", "Metadata": ["MaximumValue": "many", "DefaultValue": .decimal(1e30)]],
+            ["Name": "c", "Type": "Integer", "Metadata": ["DefaultValue": .number(JSONNumber(Int.min))]],
         ])
         #expect(intent.parameter("a")?.type == .decimal(.init(minimum: -1e300), .field))
         #expect(intent.parameter("b")?.type == .integer(.init(), .field) && intent.parameter("b")?.defaultValue == nil)
         #expect(
             notices == [
-                "Show.a: maximum is left out: no finite number", "Show.b: maximum is left out: no finite number",
+                "Show.a: maximum is left out: no number that can be kept exactly",
+                "Show.b: maximum is left out: no number that can be kept exactly",
+                "Show.c: default is left out: no value of the parameter",
                 "Show.b: default is left out: expected an integer, found 1e+30",
             ])
     }

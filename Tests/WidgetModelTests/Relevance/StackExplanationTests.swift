@@ -119,7 +119,7 @@ struct StackExplanationTests {
             sentence(.init(curve: Planner.curve([("09:00", 3)])))
                 == "on top since \(Self.time("09:30")): its score of 3 is the only one so far; "
                 + "now its score of 3 is the only one so far")
-        let scores = [("09:00", 50.0), ("09:40", 1), ("10:00", 7), ("11:00", 0)]
+        let scores = [("09:00", 50.0), ("09:40", 1), ("10:00", 7), ("11:00", 2), ("12:00", 0)]
         #expect(
             sentence(.init(curve: Planner.curve(scores))).hasSuffix(
                 "its score of 50 is the highest of its 4 different scores"))
