@@ -57,10 +57,10 @@ struct FuzzToolTests {
     }
 
     @Test("Without findings the tool prints counts by target and outcome and succeeds") func clean() async throws {
-        let ended = try await run(["60", "--seed", "3"])
+        let ended = try await run(["72", "--seed", "3"])
         #expect(!ended.isSignal && ended.status == 0, "\(ended.said)")
         #expect(ended.said.contains("fuzz: timelines: 6 inputs") && ended.said.contains("malformedJSON"))
-        #expect(ended.said.contains("fuzz: 60 inputs, seed 3") && ended.said.contains("0 crashes, 0 hangs"))
+        #expect(ended.said.contains("fuzz: 72 inputs, seed 3") && ended.said.contains("0 crashes, 0 hangs"))
     }
 
     @Test(
