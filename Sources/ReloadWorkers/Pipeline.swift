@@ -153,6 +153,13 @@ final class Pipeline: Sendable {
         }
     }
 
+    /// Frees the slot of a request that has ended, for those that wait for it.
+    func freeSlot(of provider: ProviderKey, _ lane: ReloadLane) {
+        context.slots.end(provider, lane)
+        startRequests(of: provider)
+        context.leases.roomFreed()
+    }
+
     /// Fetches, stores and publishes the timelines of a batch, and ends their work.
     private func run(_ batch: TimelineBatch) async {
         var batch = batch
@@ -168,9 +175,7 @@ final class Pipeline: Sendable {
                 giveUp(&batch.jobs, error)
             }
         }
-        context.slots.end(batch.provider, lane)
-        startRequests(of: batch.provider)
-        context.leases.roomFreed()
+        freeSlot(of: batch.provider, lane)
         end(postponed + batch.jobs.extract { $0.returnDelay != nil })
         endLost(&batch.jobs)
         if batch.jobs.contains(where: { $0.answer != nil }) {

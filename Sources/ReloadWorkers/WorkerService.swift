@@ -86,7 +86,7 @@ package struct WorkerService: Service {
                         }
                     }
                     group.addTask {
-                        try await untilShutdown(PlaceholderLoop(context: context, directory: directory).run)
+                        try await untilShutdown(PlaceholderLoop(pipeline: pipeline).run)
                     }
                     group.addTask {
                         try await untilShutdown(StackPlanning(context: context, directory: directory).run)

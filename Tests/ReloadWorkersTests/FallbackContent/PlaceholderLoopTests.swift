@@ -26,7 +26,7 @@ struct PlaceholderLoopTests {
     }
 
     private func loop(_ worker: TestWorker) -> PlaceholderLoop {
-        PlaceholderLoop(context: worker.context, directory: worker.directory)
+        PlaceholderLoop(pipeline: worker.pipeline)
     }
 
     private func move(
@@ -81,6 +81,23 @@ struct PlaceholderLoopTests {
             try await loop(worker).pass()
             let last = worker.provider.requests(to: .placeholder).last
             #expect(last?.items.map { $0["environment"]?["locale"] } == ["en-AU"])
+        }
+    }
+
+    @Test("A request for timelines that waits for the slot of a placeholder starts when that is answered")
+    func slot() async throws {
+        try await withWorker { worker in
+            try await worker.store.apply([.placed(.test("w1"))], at: at)
+            try await worker.store.settle()
+            try await worker.store.markUser("u1", lane: .bulk)
+            worker.provider.respond(to: .placeholder) { request in
+                // The only slot for reloads of everyone is taken.
+                #expect(try await worker.start() == 1)
+                return try await answers(request)
+            }
+            try await loop(worker).pass()
+            #expect(worker.provider.requests(to: .placeholder).count == 1)
+            try await eventually("the timeline is requested") { worker.provider.requests.count == 1 }
         }
     }
 
