@@ -275,9 +275,8 @@ extension StackPlanner {
                 top = last
                 top.from = min(last.from, now)
             }
-            if let rotated = own.last(where: { $0.from <= now && $0.reason.isAutomatic }) {
-                rests = rotated.from + planner.policy.minimumStay
-            }
+            let rotated = own.last { $0.from <= now && $0.reason.isAutomatic }
+            if let rotated { rests = rotated.from + planner.policy.minimumStay }
             let present = previous.top(at: now)
             let turn = planner.turn(at: now)
             let isOwn = turn.map { stack.has(.widget($0.widget)) } ?? false
@@ -287,7 +286,9 @@ extension StackPlanner {
                 top = StackSchedule.Rotation(from: turn.at, item: .widget(turn.widget), reason: .personsChoice)
             }
             widget = top.item.widget ?? base
-            schedule.rotations = [top]
+            // The next plan, too, needs the rotation that the end of a suggestion hides.
+            if let rotated, top.reason == .suggestionEnded, now < rests { schedule.rotations = [rotated] }
+            schedule.rotations.append(top)
             guard let insertion = previous.insertion(at: now) else { return }
             schedule.insertions = [insertion]
             schedule.insertions[0].until = nil

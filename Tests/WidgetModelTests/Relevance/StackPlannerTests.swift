@@ -223,6 +223,23 @@ struct StackPlannerTests {
         #expect(Self.rotations(planner.schedule(at: Self.time("09:00"))).last == "10:05 news")
     }
 
+    @Test("F: a short suggestion, and plans after its end, do not shorten the minimum stay of the widget below")
+    func stayAcrossSuggestion() {
+        var planner = StackPlanner(Self.stack("weather", "news", "notes"))
+        planner.candidates = [Self.candidate("calendar", "09:02", "09:05")]
+        planner.evidence = [
+            "news": .init(curve: Self.curve([("09:00", 1)])), "notes": .init(curve: Self.curve([("09:08", 1)])),
+        ]
+        let expected = ["09:00 news", "09:02 +calendar", "09:05 news", "09:15 notes"]
+        var schedule = planner.schedule(at: Self.time("09:00"))
+        #expect(Self.rotations(schedule).suffix(4) == expected)
+        for (index, time) in ["09:03", "09:06", "09:07", "09:09", "09:14"].enumerated() {
+            schedule = planner.schedule(at: Self.time(time), after: schedule)
+            let left = index == 0 ? 3 : 2
+            #expect(Self.rotations(schedule).suffix(left) == expected.suffix(left), "\(time)")
+        }
+    }
+
     @Test("F: a suggestion that is withdrawn before a device can have shown it does not count to six a day")
     func withdrawnUnseen() {
         let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
