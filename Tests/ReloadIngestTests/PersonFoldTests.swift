@@ -268,16 +268,17 @@ extension PersonFoldTests {
         }
     }
 
-    @Test("F: what a person has donated is named in the record, and cleared with the habits")
+    @Test("F: what a person has donated on several days is named in the record, and cleared with the habits")
     func named() async throws {
         try await IngestHarness.lend { ingest in
             let stack = StackArrangement(device: "d1", name: "home", widgets: ["w1"])
+            let donations = ["Purchases", "DueDate", "Purchases"].map {
+                FreshetEvent.interactionDonated(
+                    app: TestKinds.app, user: "u1", DonatedInteraction(kind: $0, timeZone: "UTC"))
+            }
             _ = try await Self.outcomes(
-                of: [
-                    .stackChanged(app: TestKinds.app, user: "u1", stack),
-                    .interactionDonated(
-                        app: TestKinds.app, user: "u1", DonatedInteraction(kind: "Purchases", timeZone: "UTC")),
-                ], ingest)
+                of: [.stackChanged(app: TestKinds.app, user: "u1", stack)] + donations, ages: [1: .seconds(86_400)],
+                ingest)
             let person = try await Self.person("u1", ingest)
             #expect(person.viewed == [HabitContent(kind: "Purchases", values: .empty)])
             #expect(try await ingest.store.store.clearHabits(of: "u1", app: TestKinds.app))
@@ -287,12 +288,18 @@ extension PersonFoldTests {
     }
 
     /// Publishes events one after the other, and returns their results with their codes.
-    private static func outcomes(of events: [FreshetEvent], _ ingest: IngestHarness) async throws -> [String] {
+    ///
+    /// - Parameter ages: ages of events, by their places.
+    private static func outcomes(
+        of events: [FreshetEvent], ages: [Int: Duration] = [:], _ ingest: IngestHarness
+    ) async throws -> [String] {
+        let now = Timestamp.now()
         let handling = EventHandling(isOrderedByArrival: true, keepsOutcome: true)
         var outcomes: [String] = []
         try await ingest.running([ingest.service()]) {
             for (number, event) in events.enumerated() {
-                try await ingest.publish([event], at: .now, handling: handling, id: "e\(number)")
+                let time = now - (ages[number] ?? .zero)
+                try await ingest.publish([event], at: time, handling: handling, id: "e\(number)")
                 try await ingest.waitUntilApplied(number + 1)
                 let name = EventName(app: TestKinds.app, id: "e\(number)")
                 let outcome = try #require(try await ingest.store.pool.query(.readEventOutcome(name)).first)

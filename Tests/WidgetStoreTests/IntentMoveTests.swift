@@ -75,6 +75,16 @@ struct IntentMoveTests {
         }
     }
 
+    @Test("It is not known how many timelines of a shared kind a changed intent moves")
+    func unknownCountOfMoves() async throws {
+        try await withStore { store in
+            let city = IntentParameter(name: "city", displayName: "City", type: .string(.words), defaultValue: "Oslo")
+            let apps = try await store.changing("Weather") { $0.intent = definition(city) }
+            let change = try #require(try await store.store.difference(apps).first { $0.kind == "Weather" })
+            #expect(change.moving == 0 && change.movingIsMinimum)
+        }
+    }
+
     @Test("A value without a parameter stays in the widget's configuration and is not in its timeline's")
     func parameterRemoved() async throws {
         try await withMisfits { store, kindID in

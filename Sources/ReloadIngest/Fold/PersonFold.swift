@@ -9,7 +9,7 @@ import WidgetStore
 struct PersonFold {
     fileprivate struct State {
         var record: PersonRecord
-        /// Stored stacks, shortcuts and viewed contents, until an event needs them.
+        /// Stored stacks, shortcuts and viewed contents, until an event needs them. Most donations do not.
         var undecoded: String?
         /// Time zone of one of the person's widgets.
         var timeZone: String?
@@ -106,7 +106,7 @@ struct PersonFold {
         let viewed = effect.isIgnored ? nil : event.content ?? content
         let learned = viewed.map { state.learn($0, at: time) }
         people[key] = state
-        if case .changed(let combinations) = learned { remember(combinations, key) }
+        if case .learned(let recurring) = learned, !recurring.isEmpty { remember(recurring, key) }
         if case .ignored(let reason) = effect { ignored.append(IgnoredEvent(record: event.record, reason: reason)) }
         if event.content != nil, case .ignored(let reason) = learned {
             ignored.append(IgnoredEvent(record: event.record, reason: reason))
@@ -169,9 +169,8 @@ struct PersonFold {
 extension PersonFold.State {
     /// Effect of a view on habits.
     fileprivate enum Learned {
-        case changed([HabitContent])
-        /// It was known.
-        case confirmed
+        /// - Parameter recurring: combinations that may be suggested from now on.
+        case learned(recurring: [HabitContent])
         case ignored(WidgetIgnoredReason)
     }
 
@@ -185,9 +184,15 @@ extension PersonFold.State {
         guard !content.combinations.isEmpty else { return .ignored(.unsupportedCombination) }
         guard let timeZone = content.timeZone ?? timeZone else { return .ignored(.unknownTimeZone) }
         let halfHour = HalfHour(at: time, timeZone: timeZone)
-        guard record.habits.learn(content.combinations.map(\.key), at: halfHour) else { return .confirmed }
+        guard record.habits.learn(content.combinations.map(\.key), at: halfHour) else { return .learned(recurring: []) }
         learned = true
         if planning == .never { planning = .soon }
-        return .changed(content.combinations)
+        // Naming a combination takes the stored stacks, which a donation does not need otherwise. So it is named when it
+        // recurs, and again whenever its days have doubled, in case stronger ones have displaced it.
+        let recurring = content.combinations.filter { combination in
+            let days = record.habits.days(of: combination.key, at: halfHour)
+            return days > 1 && days.nonzeroBitCount == 1
+        }
+        return .learned(recurring: recurring)
     }
 }

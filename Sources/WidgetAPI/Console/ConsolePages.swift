@@ -241,8 +241,10 @@ extension ConsoleVisit {
                     ]
                 }
                 let limit = WidgetStore.timelineCountLimit
-                let moving = change.moving.map {
-                    "\($0 < limit && !change.movingIsMinimum ? "" : "at least ")\(ConsolePage.grouped("\(min($0, limit))"))"
+                let moving = change.moving.map { count in
+                    let number = ConsolePage.grouped("\(min(count, limit))")
+                    guard change.movingIsMinimum || count >= limit else { return number }
+                    return count == 0 ? "an unknown number of" : "at least \(number)"
                 }
                 return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
             }

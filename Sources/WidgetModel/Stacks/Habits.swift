@@ -80,6 +80,11 @@ package struct Habits: Hashable, Sendable {
         return slots[start..<start + combinations[position].count]
     }
 
+    /// Number of days on which a combination was viewed in a half hour of the day.
+    package func days(of key: HabitKey, at halfHour: HalfHour) -> Int {
+        slots(of: key).first { $0.index == halfHour.index }?.days.nonzeroBitCount ?? 0
+    }
+
     /// Weight of all views of a combination; 0 if nothing is known about it.
     func weight(of key: HabitKey) -> Double { slots(of: key).reduce(0) { $0 + Habits.weight(of: $1.days) } }
 

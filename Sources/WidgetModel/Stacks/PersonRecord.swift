@@ -219,7 +219,7 @@ package struct DonatedInteraction: Hashable, Sendable {
 // MARK: - Stored form
 
 extension PersonRecord {
-    /// Stacks, shortcuts and viewed contents as JSON. Earlier versions leave the contents out.
+    /// Stacks, shortcuts and viewed contents as JSON.
     package var storedArrangement: String {
         var document: JSONObject = [
             "sets": .array(

@@ -16,6 +16,8 @@ package struct RelevanceRecord: Hashable, Sendable {
     /// Takes over a timeline that was stored at a time. An earlier score goes on until the first entry that carries
     /// one.
     package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
+        // The widget may have come to the timeline after it was stored, and brings what has been relevant since.
+        let time = max(time, history.absorbedUntil)
         history.replace(curve, with: new, at: time)
         let present = curve.present(followedBy: new, at: time)
         curve = RelevanceCurve(present.points + new.points.filter { $0.date > time })
@@ -80,7 +82,8 @@ package struct RelevanceCurve: Hashable, Sendable {
         /// Whether it updates the relevance of the point before, and is no new one: it repeats the score soon.
         fileprivate func updates(_ earlier: Point) -> Bool {
             score == earlier.score
-                && (earlier.leads(to: self) || date <= min(earlier.end, earlier.date + RelevanceCurve.repetition))
+                && (earlier.leads(to: self)
+                    || date < earlier.end && date <= earlier.date + RelevanceCurve.repetition)
         }
 
         /// The beginning of a relevance that many points may have updated, of which only the last one is kept.
@@ -177,8 +180,12 @@ package struct RelevanceCurve: Hashable, Sendable {
     /// Whether an entry says that the widget is not relevant at a time.
     package func excludes(_ time: Timestamp) -> Bool { relevance(at: time).map { $0.score <= 0 } ?? false }
 
-    /// Times at which a relevance begins, and those at which a duration is over.
-    var changes: [Timestamp] { points.flatMap { [$0.date, $0.end] } }
+    /// Times at which a relevance begins, and those at which a duration is over. The times of entries that only update a
+    /// relevance are not among them.
+    var changes: Set<Timestamp> {
+        let following = points.dropFirst().map(\.date) + [.distantFuture]
+        return Set(beginnings).union(zip(points, following).filter { $0.end < $1 }.map(\.0.end))
+    }
 
     /// The steps that hold within a range of time, the first one from its beginning.
     package func steps(in range: Range<Timestamp>) -> [Step] {
@@ -344,11 +351,10 @@ package struct RelevanceHistory: Hashable, Sendable {
             let centroid = Centroid(
                 score: Double(bitPattern: UInt64(bytes: bytes[start..<(start + 8)])),
                 weight: Float(bitPattern: UInt32(UInt64(bytes: bytes[(start + 8)..<(start + 12)]))))
-            guard centroid.score.isFinite, centroid.score >= 0, centroid.weight.isFinite, centroid.weight > 0,
+            guard centroid.score.isFinite, centroid.score > 0, centroid.weight.isFinite, centroid.weight > 0,
                 centroids.last.map({ $0.score < centroid.score }) ?? true
             else { return nil }
-            // Rows of earlier versions count scores that are not relevant.
-            if centroid.score > 0 { centroids.append(centroid) }
+            centroids.append(centroid)
         }
     }
 }

@@ -204,14 +204,14 @@ package struct StackSchedule: Hashable, Sendable {
         }
     }
 
+    /// Time that bounds the number of standings, whatever the number of a timeline's entries.
+    static let standingSpacing: Duration = .seconds(900)
+
     /// In the order of their times. The first, which may be past, is to a widget of the stack; none for an empty stack.
     package var rotations: [Rotation] = []
     /// In the order of their times, from the time of the plan on. A value that changes by ``Standing/margin`` or less is
     /// left out, and one widget has at most two changes in ``standingSpacing``: the last of more follows at its end.
     package var standings: [TopStanding] = []
-
-    /// Time that bounds the number of standings, whatever the number of a timeline's entries.
-    static let standingSpacing: Duration = .seconds(900)
     /// In the order of their times; at most one holds at a time.
     package var insertions: [Insertion] = []
 
@@ -356,13 +356,15 @@ package struct StackPlan: Hashable, Sendable {
             && schedule.hasStandings(of: earlier.schedule, in: plannedAt..<end)
     }
 
-    /// Whether it leaves out a suggestion of an earlier plan that is not over.
+    /// Whether it leaves out a suggestion of an earlier plan that is not over, and of which the device may know the
+    /// content.
     package func withdraws(from earlier: StackPlan) -> Bool {
-        func contents(_ plan: StackPlan) -> [WidgetContent] {
-            plan.schedule.insertions.filter { $0.until ?? .distantFuture > plannedAt }.map(\.content)
+        guard plannedAt < earlier.until else { return false }
+        let planned = schedule.insertions.filter { $0.until ?? .distantFuture > plannedAt }.map(\.content)
+        return earlier.schedule.insertions.contains { insertion in
+            insertion.from - Self.lead <= plannedAt && plannedAt < insertion.until ?? .distantFuture
+                && !planned.contains(insertion.content)
         }
-        let planned = contents(self)
-        return contents(earlier).contains { !planned.contains($0) }
     }
 
     /// Id of the widget that shows a suggestion.
@@ -437,7 +439,7 @@ package struct StackPlan: Hashable, Sendable {
         schedule = StackSchedule()
         suggestedAt = (json["suggestedAt"]?.arrayValue ?? []).compactMap(\.timeValue)
         guard let time = json["plannedAt"]?.timeValue, let rotations = json["rotations"]?.arrayValue,
-            let suggestions = json["suggestions"]?.arrayValue
+            let suggestions = json["suggestions"]?.arrayValue, let values = json["values"]?.arrayValue
         else { return nil }
         plannedAt = time
         var contents: [String: WidgetContent] = [:]
@@ -460,8 +462,7 @@ package struct StackPlan: Hashable, Sendable {
             let item = contents[widget].map(StackSchedule.Item.suggestion) ?? .widget(widget)
             schedule.rotations.append(StackSchedule.Rotation(from: from, item: item, reason: reason))
         }
-        // Plans of earlier versions have none.
-        for value in json["values"]?.arrayValue ?? [] {
+        for value in values {
             guard let from = value["from"]?.timeValue, let widget = value["widget"]?.stringValue,
                 let number = value["value"]?.numberValue?.double
             else { return nil }

@@ -11,7 +11,9 @@ private let input = InputColumns<(appID: Int32, key: StackPlan.Key)>([
 private let notifySQL = """
     WITH locked AS MATERIALIZED (
         SELECT r.id, r.app_id, r.listed_at,
-               \(onDeliveryGrid("greatest(now(), r.retry_at)", width: "interval '100 milliseconds'")) AS due_at
+               \(onDeliveryGrid(
+                   "greatest(now(), r.retry_at, r.sent_at + $4::int8 * interval '1 millisecond')",
+                   width: "interval '100 milliseconds'")) AS due_at
         FROM registration r JOIN (SELECT DISTINCT app_id, user_id, device_id FROM \(input.rows("i"))) i
             ON r.app_id = i.app_id AND r.user_id = i.user_id AND r.device_id = i.device_id
         WHERE r.channel <> 0
@@ -32,7 +34,11 @@ private let notifySQL = """
 extension PostgresStatement where Self == Statements {
     /// Has the devices of stacks notified although no content of their widgets need have changed, as a change that a
     /// person waits for. Answers the registrations.
-    package static func notifyDevices(of stacks: [(appID: Int32, key: StackPlan.Key)]) -> PostgresQuery<Int64> {
-        PostgresQuery(notifySQL, binding: input.parameters(stacks)) { row in try row.value("id") }
+    ///
+    /// - Parameter window: least time after a device's last notification.
+    package static func notifyDevices(
+        of stacks: [(appID: Int32, key: StackPlan.Key)], window: Duration
+    ) -> PostgresQuery<Int64> {
+        PostgresQuery(notifySQL, binding: input.parameters(stacks, window.wholeMilliseconds)) { row in try row.value("id") }
     }
 }

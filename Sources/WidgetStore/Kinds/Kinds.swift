@@ -300,7 +300,8 @@ package struct KindChange: Hashable, Sendable {
     /// Timelines whose widgets move to another identity, counted up to ``WidgetStore/timelineCountLimit``; nil if the
     /// identity stays.
     package var moving: Int?
-    /// Whether more timelines may move: the kind has too many to compare their configurations.
+    /// Whether more timelines may move than ``moving``, which is 0 if nothing is known: the kind has too many timelines
+    /// or widgets to compare their configurations.
     package var movingIsMinimum = false
 }
 
@@ -378,8 +379,8 @@ extension WidgetStore {
                 var change = KindChange(
                     app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
                 if old.hasOtherConfigurations(than: kind) {
-                    let (count, isMinimum) = try await countMoving(kindID: old.id, to: kind, connection)
-                    (change.moving, change.movingIsMinimum) = (count, isMinimum)
+                    (change.moving, change.movingIsMinimum) = try await countMoving(
+                        kindID: old.id, to: kind, connection)
                 } else if old.hasOtherIdentity(than: kind) {
                     let strays = Statements.countStrays(
                         kindID: old.id, definition: kind, limit: Self.timelineCountLimit)

@@ -172,12 +172,14 @@ private let insertWidgetsSQL = """
     """
 
 /// A widget that comes to another timeline, with a new configuration or environment, brings its relevance along: scores
-/// are those of the widget. A timeline that has its own keeps it, since others may show it.
+/// are those of the widget. A timeline that has its own keeps it, since another widget of the person may show it. One that
+/// people share gets none of one person.
 private let updateWidgetsSQL = """
     WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), moved AS (
         SELECT DISTINCT ON (i.timeline_id) i.timeline_id, r.history, r.points
         FROM input i JOIN widget w ON w.app_id = i.app_id AND w.id = i.id
             AND w.kind_id = i.kind_id AND w.user_id = i.user_id AND w.timeline_id <> i.timeline_id
+        JOIN timeline t ON t.id = i.timeline_id AND t.user_id = i.user_id
         JOIN relevance r ON r.timeline_id = w.timeline_id
         ORDER BY i.timeline_id, w.timeline_id
     ), inherited AS (

@@ -59,9 +59,11 @@ struct KindsCommand: AsyncParsableCommand {
                 }
                 let lines = changes.map { change in
                     let fields = change.fields.isEmpty ? "" : ": " + change.fields.joined(separator: ", ")
-                    let moving = change.moving.map {
-                        "; \(change.movingIsMinimum ? "at least " : "")"
-                            + "\(Figure.count($0, limit: WidgetStore.timelineCountLimit)) timelines will move"
+                    let moving = change.moving.map { count in
+                        let number = Figure.count(count, limit: WidgetStore.timelineCountLimit)
+                        guard change.movingIsMinimum else { return "; \(number) timelines will move" }
+                        return count == 0
+                            ? "; it is not known how many timelines will move" : "; at least \(number) timelines will move"
                     }
                     return "\(change.action.symbol) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }

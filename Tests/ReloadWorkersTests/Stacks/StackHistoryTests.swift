@@ -72,6 +72,52 @@ struct StackHistoryTests {
         }
     }
 
+    @Test("E: another time zone or language keeps the history and the relevance in effect, also where others stay")
+    func moved() async throws {
+        try await Self.withScores(["Purchases": 1, "DueDate": 0]) { worker, planning, _, reload in
+            // A tablet of the person stays in the timelines that the widgets leave.
+            try await worker.store.place([.test("t1", device: "d2")])
+            for score in [5, 3, 9] { try await reload("Purchases", score) }
+            let before = try await Self.relevance(of: "w1", worker)
+            try await reload("Purchases", nil)
+            let environments = [("en-GB", "Asia/Tokyo"), ("de-DE", "Asia/Tokyo"), ("de-DE", "Europe/Paris")]
+            for (number, (locale, timeZone)) in environments.enumerated() {
+                let environment = WidgetEnvironment(storedLocale: locale, timeZone: timeZone)
+                try await worker.store.apply(
+                    [
+                        .environmentChanged(
+                            app: TestKinds.app, device: "d1", environment: environment, significantTimeChange: false)
+                    ], at: Timestamp(microseconds: 1_700_000_000_000_000 + Int64(number)))
+                try await worker.drain()
+                #expect(try await !planning.gather())
+                let after = try await Self.relevance(of: "w1", worker)
+                #expect(after.score == 9 && abs(after.rank - before.rank) < 0.01, "\(locale), \(timeZone)")
+            }
+            #expect(try await Self.relevance(of: "t1", worker).score == 9)
+        }
+    }
+
+    @Test("Relevance does not follow a person into a timeline that people share")
+    func sharedTimeline() async throws {
+        try await Self.withScores(["Purchases": 1, "DueDate": 0]) { worker, _, _, reload in
+            try await reload("Purchases", 9)
+            try await worker.store.place([
+                .test("w3", kind: "Weather", configuration: #"{"city":"Oslo"}"#),
+                .test("w4", user: "u2", kind: "Weather", configuration: #"{"city":"Rome"}"#),
+            ])
+            try await worker.store.sql(
+                """
+                INSERT INTO relevance (timeline_id, revision, history, points)
+                SELECT w.timeline_id, 0, r.history, r.points FROM relevance r, widget w WHERE w.id = 'w3' LIMIT 1
+                """)
+            try await worker.store.configure(
+                "w3", #"{"city":"Rome"}"#, at: Timestamp(microseconds: 10), known: try await worker.store.directory())
+            let rows = "SELECT count(*) FROM relevance r JOIN widget w ON w.timeline_id = r.timeline_id WHERE w.id = 'w3'"
+            #expect(try await worker.store.integer(rows) == 0)
+            #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 4)
+        }
+    }
+
     @Test("A timeline that has relevance of its own keeps it when another widget comes to it, and is not changed")
     func shown() async throws {
         try await Self.withScores(["Purchases": 1, "DueDate": 0]) { worker, planning, _, reload in

@@ -75,10 +75,18 @@ struct SuggestionPlanningTests {
             try await worker.drain()
             #expect(try await !planning.gather())
             try await planning.pass()
-            try await worker.store.sql("UPDATE registration SET listed_at = 'infinity', sent = changed, urgent = 0")
+            try await worker.store.sql(
+                """
+                UPDATE registration SET listed_at = 'infinity', sent = changed, urgent = 0,
+                    sent_at = now() + interval '1 hour'
+                """)
             try await worker.store.change(.shortcuts(device: nil, []), at: Timestamp.now())
             try await planning.pass()
-            let told = "SELECT count(*) FROM registration WHERE urgent > sent AND listed_at < now() + interval '1 s'"
+            // At once, but after the least time between two pushes.
+            let told = """
+                SELECT count(*) FROM registration
+                WHERE urgent > sent AND listed_at BETWEEN sent_at + interval '2 s' AND sent_at + interval '3 s'
+                """
             #expect(try await worker.store.integer(told) == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM delivery") == 1)
             // Another plan tells nothing.

@@ -50,6 +50,30 @@ struct RelevanceHistoryTests {
         #expect(ranks.rank(of: 4) < 0.2)
     }
 
+    @Test("E: a widget that comes to a timeline stored before keeps what has been relevant since")
+    func comesLater() {
+        var record = RelevanceRecord()
+        record.replace(with: RelevanceCurve([.init(date: Self.start, score: 9)]), at: Self.start)
+        record.replace(with: RelevanceCurve([]), at: Self.start - .seconds(3_600))
+        #expect(record.curve.relevance(at: Self.start + .seconds(3_600))?.score == 9)
+        // The timeline's own relevance comes before.
+        let own = RelevanceCurve.Point(date: Self.start - .seconds(7_200), score: 3)
+        record.replace(with: RelevanceCurve([own]), at: Self.start - .seconds(3_600))
+        #expect(record.curve.relevance(at: Self.start + .seconds(3_600))?.score == 3)
+    }
+
+    @Test("Entries that repeat a score are no changes; a meeting that follows another one is a new relevance")
+    func changes() {
+        let minutes = (0..<1_440).map { RelevanceCurve.Point(date: Self.start + .seconds(60 * $0), score: 1) }
+        #expect(RelevanceCurve(minutes).changes == [Self.start])
+        let meetings = (0..<3).map {
+            RelevanceCurve.Point(date: Self.start + .seconds(3_600 * $0), score: 1, duration: .seconds(3_600))
+        }
+        let curve = RelevanceCurve(meetings)
+        #expect(curve.changes == Set((0...3).map { Self.start + .seconds(3_600 * $0) }))
+        #expect(curve.relevance(at: Self.start + .seconds(3_700))?.since == meetings[1].date)
+    }
+
     @Test("Without a history a positive score ranks in the middle")
     func unknown() {
         #expect(RelevanceHistory().rank(of: 5, with: RelevanceCurve([])) == 0.5)
