@@ -150,8 +150,8 @@ package struct RelevanceCurve: Hashable, Sendable {
     /// The last point whose date is not after a time.
     package func point(at time: Timestamp) -> Point? { points.last { $0.date <= time } }
 
-    /// The relevance in effect at a time; nil before the first entry that carries one, and once a duration is over: then
-    /// the timeline says nothing, and its score counts as 0.
+    /// The relevance in effect at a time; nil before the first entry that carries one, and once a duration is over:
+    /// then the timeline says nothing, and its score counts as 0.
     package func relevance(at time: Timestamp) -> (score: Double, since: Timestamp)? {
         guard let index = points.lastIndex(where: { $0.date <= time }), time < points[index].end else { return nil }
         return (points[index].score, beginnings[index])
@@ -180,8 +180,8 @@ package struct RelevanceCurve: Hashable, Sendable {
     /// Whether an entry says that the widget is not relevant at a time.
     package func excludes(_ time: Timestamp) -> Bool { relevance(at: time).map { $0.score <= 0 } ?? false }
 
-    /// Times at which a relevance begins, and those at which a duration is over. The times of entries that only update a
-    /// relevance are not among them.
+    /// Times at which a relevance begins, and those at which a duration is over. The times of entries that only update
+    /// a relevance are not among them.
     var changes: Set<Timestamp> {
         let following = points.dropFirst().map(\.date) + [.distantFuture]
         return Set(beginnings).union(zip(points, following).filter { $0.end < $1 }.map(\.0.end))

@@ -209,8 +209,8 @@ package struct StackSchedule: Hashable, Sendable {
 
     /// In the order of their times. The first, which may be past, is to a widget of the stack; none for an empty stack.
     package var rotations: [Rotation] = []
-    /// In the order of their times, from the time of the plan on. A value that changes by ``Standing/margin`` or less is
-    /// left out, and one widget has at most two changes in ``standingSpacing``: the last of more follows at its end.
+    /// In the order of their times, from the time of the plan on. A value that changes by ``Standing/margin`` or less
+    /// is left out, and one widget has at most two changes in ``standingSpacing``: the last of more follows at its end.
     package var standings: [TopStanding] = []
     /// In the order of their times; at most one holds at a time.
     package var insertions: [Insertion] = []
@@ -287,8 +287,8 @@ package struct StackPlan: Hashable, Sendable {
 
     package var until: Timestamp { plannedAt + StackPlanner.horizon }
 
-    /// Beginnings of suggestions that count, during the 24 hours before a time. One that goes on over several plans is in
-    /// it once.
+    /// Beginnings of suggestions that count, during the 24 hours before a time. One that goes on over several plans is
+    /// in it once.
     package func suggestions(before time: Timestamp) -> [Timestamp] {
         let begun = schedule.insertions.filter { $0.from <= time && $0.counts }.map(\.from)
             .filter { !suggestedAt.contains($0) }

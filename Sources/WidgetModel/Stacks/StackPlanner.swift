@@ -7,15 +7,15 @@ package import JSON
 ///
 /// A widget's value is the greatest of its relevance's rank, the probability that the person looks at it, and the value
 /// of a shortcut that holds. A widget whose entry has a score of 0 or below has none, and is not suggested; one whose
-/// timed relevance is over has what habits and shortcuts say. The stack turns to the greatest value, and of equal ones to
-/// that which began last; without any value it goes back to the widget that the person left on top. A recent rotation and
-/// a recent turn by hand keep the present widget.
+/// timed relevance is over has what habits and shortcuts say. The stack turns to the greatest value, and of equal ones
+/// to that which began last; without any value it goes back to the widget that the person left on top. A recent
+/// rotation and a recent turn by hand keep the present widget.
 ///
 /// At most one suggestion is part of the stack at a time. Of several, those whose range holds come before those by
-/// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability, then the
-/// most parameters; then the byte order of the contents. A suggestion stays while it holds, but after the minimum stay it
-/// gives way to one whose range comes before. A suggestion does not begin before the timeline of its widget is rendered.
-/// A turn by hand holds up those by habit: the person has just chosen, whereas a range is news of the app.
+/// habit. Among ranges the shortest comes first, then the latest beginning; among habits the greatest probability, then
+/// the most parameters; then the byte order of the contents. A suggestion stays while it holds, but after the minimum
+/// stay it gives way to one whose range comes before. A suggestion does not begin before the timeline of its widget is
+/// rendered. A turn by hand holds up those by habit: the person has just chosen, whereas a range is news of the app.
 package struct StackPlanner: Sendable {
     /// Evidence about a widget of the stack.
     package struct Evidence: Sendable {
@@ -549,8 +549,8 @@ extension StackPlanner {
     /// Most times of a candidate that are listed.
     private static let listedTimes = 6
 
-    /// The times at which a candidate is in the stack from a time on, and those at which it is not although it might be,
-    /// with the reasons.
+    /// The times at which a candidate is in the stack from a time on, and those at which it is not although it might
+    /// be, with the reasons.
     fileprivate func sentences(of candidate: Candidate, plan: StackPlan, at time: Timestamp) -> [String] {
         let (content, ranges) = (candidate.shortcut.content, candidate.shortcut.ranges)
         let insertions = plan.schedule.insertions.filter {

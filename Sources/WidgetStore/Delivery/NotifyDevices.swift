@@ -39,6 +39,8 @@ extension PostgresStatement where Self == Statements {
     package static func notifyDevices(
         of stacks: [(appID: Int32, key: StackPlan.Key)], window: Duration
     ) -> PostgresQuery<Int64> {
-        PostgresQuery(notifySQL, binding: input.parameters(stacks, window.wholeMilliseconds)) { row in try row.value("id") }
+        PostgresQuery(notifySQL, binding: input.parameters(stacks, window.wholeMilliseconds)) { row in
+            try row.value("id")
+        }
     }
 }

@@ -39,14 +39,16 @@ private func sum(_ old: String, _ new: String) -> String {
     """
 }
 
-/// Devices whose fetches may be written now: those for which a minute has passed, and those that were served content
-/// which they are not known to have and for which no push has gone out, so that none does. The statement that records them follows in the transaction, so that it
-/// reads the contents that were stored before a mark for which this one has waited.
+/// Devices whose fetches may be written now: those for which a minute has passed, and those whose fetch spares a push,
+/// because they are not known to have the content and no push has told them of it. The statement that records them
+/// follows in the transaction, so that it reads the contents that were stored before a mark for which this one has
+/// waited.
 private let lockSQL = """
     WITH served AS MATERIALIZED (
         SELECT o.id, bool_or(
                    i.revision >= t.content_revision AND t.stored_at > coalesce(o.sent_at, '-infinity')
-                   AND i.revision > coalesce(o.fetched_revisions[array_position(o.fetched_timelines, t.id)], 0)) AS spares
+                   AND i.revision > coalesce(o.fetched_revisions[array_position(o.fetched_timelines, t.id)], 0)
+               ) AS spares
         FROM \(input.rows("i")) JOIN app a ON a.name = i.app
         JOIN widget w ON w.app_id = a.id AND w.id = i.widget
         JOIN registration o ON o.app_id = w.app_id AND o.user_id = w.user_id AND o.device_id = w.device_id

@@ -268,8 +268,8 @@ extension WidgetStore {
     }
 }
 
-/// The cleared person is locked before the schedules, as in writes of people. The contents that habits are about are the
-/// last member of the arrangement (``PersonRecord/storedArrangement``).
+/// The cleared person is locked before the schedules, as in writes of people. The contents that habits are about are
+/// the last member of the arrangement (``PersonRecord/storedArrangement``).
 private let clearHabitsSQL = """
     WITH cleared AS (
         UPDATE person p

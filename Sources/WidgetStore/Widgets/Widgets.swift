@@ -172,8 +172,8 @@ private let insertWidgetsSQL = """
     """
 
 /// A widget that comes to another timeline, with a new configuration or environment, brings its relevance along: scores
-/// are those of the widget. A timeline that has its own keeps it, since another widget of the person may show it. One that
-/// people share gets none of one person.
+/// are those of the widget. A timeline that has its own keeps it, since another widget of the person may show it. One
+/// that people share gets none of one person.
 private let updateWidgetsSQL = """
     WITH input AS MATERIALIZED (SELECT * FROM \(WidgetWrite.input.rows("i"))), moved AS (
         SELECT DISTINCT ON (i.timeline_id) i.timeline_id, r.history, r.points

@@ -62,8 +62,8 @@ struct KindsCommand: AsyncParsableCommand {
                     let moving = change.moving.map { count in
                         let number = Figure.count(count, limit: WidgetStore.timelineCountLimit)
                         guard change.movingIsMinimum else { return "; \(number) timelines will move" }
-                        return count == 0
-                            ? "; it is not known how many timelines will move" : "; at least \(number) timelines will move"
+                        guard count > 0 else { return "; it is not known how many timelines will move" }
+                        return "; at least \(number) timelines will move"
                     }
                     return "\(change.action.symbol) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }

@@ -112,7 +112,7 @@ struct StackHistoryTests {
                 """)
             try await worker.store.configure(
                 "w3", #"{"city":"Rome"}"#, at: Timestamp(microseconds: 10), known: try await worker.store.directory())
-            let rows = "SELECT count(*) FROM relevance r JOIN widget w ON w.timeline_id = r.timeline_id WHERE w.id = 'w3'"
+            let rows = "SELECT count(*) FROM relevance r JOIN widget w USING (timeline_id) WHERE w.id = 'w3'"
             #expect(try await worker.store.integer(rows) == 0)
             #expect(try await worker.store.integer("SELECT count(*) FROM widget WHERE timeline_id IS NOT NULL") == 4)
         }
