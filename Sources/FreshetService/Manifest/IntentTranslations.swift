@@ -8,6 +8,8 @@ struct IntentTranslations {
     /// By locale and identifier.
     private let strings: [String: [String: String]]
     private(set) var tables: [String: [String: String]] = [:]
+    /// Translations by locale that are found by a text itself, by the text.
+    private var common: [String: [String: String]] = [:]
 
     init(_ strings: [String: [String: String]]) { self.strings = strings }
 
@@ -25,13 +27,14 @@ struct IntentTranslations {
 
     /// Adds the translations of a text.
     ///
-    /// - Returns: whether they are found by the text itself, since no equal text has another translation.
-    mutating func add(_ text: String, id: String) -> Bool {
-        let translations = translations(of: id)
-        let isCommon = translations.allSatisfy { locale, translation in
-            tables[locale]?[text].map { Text.equal($0, translation) } ?? true
-        }
-        for (locale, translation) in translations { tables[locale, default: [:]][isCommon ? text : id] = translation }
+    /// - Parameter id: the text's identifier; nil for a text without translations.
+    /// - Returns: whether they are found by the text itself: it is the first of its equals, or all have the same.
+    mutating func add(_ text: String, id: String?) -> Bool {
+        let translations = id.map { self.translations(of: $0) } ?? [:]
+        let isCommon = common[text].map { $0 == translations } ?? true
+        if isCommon { common[text] = translations }
+        guard let key = isCommon ? text : id else { return false }
+        for (locale, translation) in translations { tables[locale, default: [:]][key] = translation }
         return isCommon
     }
 }

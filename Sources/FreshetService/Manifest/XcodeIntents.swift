@@ -13,6 +13,8 @@ package struct XcodeIntents {
     /// Longest notice, in characters.
     private static let maximumNotice = 250
 
+    /// UTF-8 of the intents' names.
+    private var names: Set<[UInt8]> = []
     private let strings: [String: [String: String]]
     private var enumerations: [String: [PropertyListEntry]] = [:]
     /// Translations of the intent that is being read.
@@ -34,7 +36,16 @@ package struct XcodeIntents {
         for enumeration in file.entries("INEnums") {
             enumerations[enumeration.text("INEnumName") ?? ""] = enumeration.entries("INEnumValues")
         }
-        for intent in file.entries("INIntents") { add(intent) }
+        let entries = file.entries("INIntents")
+        for (index, intent) in entries.enumerated() {
+            guard intents.count < AppDefinition.maximumKinds else {
+                notices.append(
+                    "the last \(entries.count - index) intents are left out: "
+                        + "at most \(AppDefinition.maximumKinds) kinds are allowed")
+                break
+            }
+            add(intent)
+        }
     }
 
     /// The kinds with their intents: a manifest, or the part of one without what is nil.
@@ -98,7 +109,7 @@ package struct XcodeIntents {
         guard entry.text("INIntentType") == "Custom" else {
             return note(name, "a system intent has no parameters of its own")
         }
-        guard !intents.contains(where: { Text.equal($0.name, name) }) else {
+        guard !names.contains(Array(name.utf8)) else {
             return note(name, "a second intent of this name is left out")
         }
         translations = IntentTranslations(strings)
@@ -114,19 +125,23 @@ package struct XcodeIntents {
         intent["localizations"] = translations.json
         let admissible = AdmissibleIntent(.object(intent), name: name)
         notices += admissible.notices.map { Text.printable($0, maximum: Self.maximumNotice) }
-        if let definition = admissible.definition { intents.append((name, definition)) }
+        guard let definition = admissible.definition else { return }
+        intents.append((name, definition))
+        names.insert(Array(name.utf8))
     }
 
     private mutating func category(_ entry: PropertyListEntry, _ place: String) -> IntentDefinition.Category {
-        let names = ["INIntentVerb", "INIntentCategory"].compactMap { entry.text($0) }
-        if let category = names.lazy.compactMap({ IntentDefinition.Category(name: $0.lowercased()) }).first {
-            return category
+        func equivalent(of name: String?) -> IntentDefinition.Category? {
+            name.flatMap { IntentDefinition.Category(name: $0.lowercased()) }
         }
-        if !names.isEmpty {
-            let words = names.map { Text.quoted($0) }.joined(separator: " of the category ")
-            note(place, "the verb \(words) has no equivalent: the category is generic")
+        let (verb, name) = (entry.text("INIntentVerb"), entry.text("INIntentCategory"))
+        if let category = equivalent(of: verb) { return category }
+        let category = equivalent(of: name)
+        if verb != nil || name != nil, verb != nil || category == nil {
+            let words = [verb, name].compactMap { $0.map { Text.quoted($0) } }.joined(separator: " of the category ")
+            note(place, "the verb \(words) has no equivalent: the category is \((category ?? .generic).name)")
         }
-        return .generic
+        return category ?? .generic
     }
 
     private func combinations(_ entry: PropertyListEntry) -> [JSONValue] {
@@ -216,13 +231,13 @@ extension XcodeIntents {
             if metadata.flag("INIntentParameterMetadataMultiline") ?? false { parameter["multiline"] = true }
         case "integer", "decimal": addRange(of: type, form?.lowercased(), metadata, to: &parameter, place)
         case "location" where form != nil:
-            note(place, "locations of type \(form ?? "") only have no equivalent")
+            note(place, "locations of type \(form ?? "") have no equivalent")
         // Xcode leaves out the type of a point in time.
         case "date":
             let components = IntentParameter.DateComponents.allCases
                 .first { $0.name.lowercased() == form?.lowercased() ?? "datetime" }
             parameter["components"] = components.map { .string($0.name) }
-            if components == nil { note(place, "dates of type \(form ?? "") only have no equivalent") }
+            if components == nil { note(place, "dates of type \(form ?? "") have no equivalent") }
         case "custom": parameter["typeName"] = entry.text("INIntentParameterObjectType").map { .string($0) }
         default: break
         }
@@ -251,12 +266,20 @@ extension XcodeIntents {
             }
         }
         if let control, IntentParameter.NumberControl(name: control) != nil { parameter["control"] = .string(control) }
-        // Xcode leaves out these bounds.
+        let (minimum, maximum) = (parameter["minimum"]?.numberValue?.double, parameter["maximum"]?.numberValue?.double)
+        if let minimum, let maximum, minimum > maximum {
+            (parameter["minimum"], parameter["maximum"]) = (nil, nil)
+            return note(place, "minimum and maximum are left out: the minimum is greater than the maximum")
+        }
+        // Xcode leaves out the bounds 0 and 1 of a slider. Those that contradict the file's are not meant.
         if type == "decimal", control == "slider" {
-            parameter["minimum"] = parameter["minimum"] ?? 0
-            parameter["maximum"] = parameter["maximum"] ?? 1
-        } else if metadata.flag("INIntentParameterMetadataSupportsNegativeNumbers") == false {
-            parameter["minimum"] = parameter["minimum"] ?? 0
+            if minimum == nil, maximum ?? 1 >= 0 { parameter["minimum"] = 0 }
+            if maximum == nil, minimum ?? 0 <= 1 { parameter["maximum"] = 1 }
+        } else if metadata.flag("INIntentParameterMetadataSupportsNegativeNumbers") == false, minimum == nil {
+            guard maximum ?? 0 >= 0 else {
+                return note(place, "the minimum of 0 is left out: it is greater than the maximum")
+            }
+            parameter["minimum"] = 0
         }
     }
 
@@ -353,8 +376,12 @@ extension XcodeIntents {
     ) {
         guard let text = text(entry, key, place, maximumBytes) else { return }
         object[member] = .string(text)
-        guard let id = entry.text("\(key)ID"), !translations.add(text, id: id) else { return }
-        object["\(member)ID"] = .string(id)
+        let id = entry.text("\(key)ID")
+        guard !translations.add(text, id: id) else { return }
+        object["\(member)ID"] = id.map { .string($0) }
+        if id == nil {
+            note(place, "\(key) \(Text.quoted(text)) has the translations of an equal text, since it has no identifier")
+        }
     }
 
     /// Returns nil for no text.

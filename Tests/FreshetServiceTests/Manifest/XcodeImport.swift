@@ -10,7 +10,7 @@ enum XcodeImport {
     ///
     /// - Parameters:
     ///   - parameters: array of its parameters.
-    ///   - intent: further members of the intent.
+    ///   - intent: further members of the intent; null leaves one out.
     static func read(
         _ parameters: JSONValue = [], intent: JSONObject = [:], enumerations: JSONValue = [],
         strings: [String: [UInt8]] = [:]
@@ -47,7 +47,7 @@ enum XcodeImport {
     }
 
     private static func members(_ object: JSONObject, _ prefix: String) -> String {
-        object.members.map { key, value in
+        object.members.filter { $0.value != .null }.map { key, value in
             let name = prefix.hasSuffix("Combinations") ? key : prefix + key
             let isList = value.arrayValue != nil && name.hasSuffix("s")
             return "<key>\(name)</key>\(xml(value, isList ? String(name.dropLast()) : name))"

@@ -67,6 +67,37 @@ struct XcodeImportTests {
             ])
     }
 
+    @Test(
+        "D: bounds of an import never contradict each other: those of the file are both left out, none is invented",
+        arguments: [
+            ("Decimal", ["Type": "Slider", "MinimumValue": 3], (3, nil), ["control is left out: a slider needs"]),
+            ("Decimal", ["Type": "Slider", "MaximumValue": -2], (nil, -2), ["control is left out: a slider needs"]),
+            (
+                "Decimal", ["Type": "Slider", "MinimumValue": 3, "MaximumValue": 1], (nil, nil),
+                ["minimum and maximum are left out", "control is left out: a slider needs"]
+            ),
+            (
+                "Integer", ["MinimumValue": 5, "MaximumValue": 1], (nil, nil),
+                ["minimum and maximum are left out: the minimum is greater than the maximum"]
+            ),
+            (
+                "Integer", ["SupportsNegativeNumbers": false, "MaximumValue": -1], (nil, -1),
+                ["the minimum of 0 is left out: it is greater than the maximum"]
+            ),
+            ("Decimal", ["Type": "Slider", "MaximumValue": 10], (0, 10), []),
+        ] as [(JSONValue, JSONValue, (Double?, Double?), [String])])
+    func contradictions(type: JSONValue, metadata: JSONValue, bounds: (Double?, Double?), expected: [String]) throws {
+        let (intent, notices) = try Self.read([["Name": "a", "Type": type, "Metadata": metadata]])
+        let range: IntentParameter.NumberRange? =
+            switch intent.parameter("a")?.type {
+            case .decimal(let range, _), .integer(let range, _): range
+            default: nil
+            }
+        #expect(range == .init(minimum: bounds.0, maximum: bounds.1))
+        #expect(notices.count == expected.count)
+        for (notice, expected) in zip(notices, expected) { #expect(notice.hasPrefix("Show.a: \(expected)")) }
+    }
+
     @Test("D: Calendar is shown only if Mirror Calendar App is false, which Xcode leaves out as a default and a value")
     func booleans() throws {
         let (intent, notices) = try Self.read([
@@ -179,6 +210,20 @@ struct XcodeImportTests {
     }
 
     @Test(
+        "D: a verb without an equivalent is listed, also if its category has one",
+        arguments: [
+            ("Book", "order", "order", "\"Book\" of the category \"order\""), ("View", "information", "view", nil),
+            ("Play", nil, "generic", "\"Play\""), (nil, "share", "share", nil), (nil, nil, "generic", nil),
+        ] as [(String?, String?, String, String?)])
+    func verbs(verb: String?, category: String?, expected: String, words: String?) throws {
+        let (intent, notices) = try Self.read(
+            [], intent: ["Verb": verb.map { .string($0) } ?? .null, "Category": category.map { .string($0) } ?? .null])
+        #expect(intent.category.name == expected)
+        let notice = words.map { "Show: the verb \($0) has no equivalent: the category is \(expected)" }
+        #expect(notices == (notice.map { [$0] } ?? []))
+    }
+
+    @Test(
         "D: numbers may be negative unless the file forbids it, in any form of a Boolean",
         arguments: ["YES", true, 1] as [JSONValue])
     func negative(flag: JSONValue) throws {
@@ -241,8 +286,35 @@ struct XcodeTranslationTests {
 
     @Test("D: a missing identifier deletes no translation of an equal text")
     func missing() throws {
-        #expect(try Self.labels(XcodeImport.strings(["aLL001": "Alle"])) == ["Alle", "Alle"])
-        #expect(try Self.labels(XcodeImport.strings(["aLL002": "Alles"])) == ["Alles", "Alles"])
+        #expect(try Self.labels(XcodeImport.strings(["aLL001": "Alle"])) == ["Alle", "All"])
+        #expect(try Self.labels(XcodeImport.strings(["aLL002": "Alles"])) == ["All", "Alles"])
+    }
+
+    @Test("D: equal texts with translations into different languages stay apart")
+    func languages() throws {
+        let file = try XcodeImport.read(
+            Self.parameters,
+            strings: ["de": XcodeImport.strings(["aLL001": "Alle"]), "fr": XcodeImport.strings(["aLL002": "Tout"])])
+        let kind = KindDefinition(
+            name: "Show", providerURL: "https://localhost", placeholder: [:], intent: file.intents.first?.definition)
+        let labels = ["de", "fr"].map { locale in
+            kind.form(for: .empty, family: .systemSmall, locale: locale)?.rows.map(\.label)
+        }
+        #expect(labels == [["Alle", "All"], ["All", "Tout"]] && file.notices.isEmpty)
+    }
+
+    @Test("D: a text without an identifier that equals one with translations is listed")
+    func withoutIdentifier() throws {
+        let file = try XcodeImport.read(
+            [
+                ["Name": "cards", "DisplayName": "All", "DisplayNameID": "aLL001", "Type": "String"],
+                ["Name": "shops", "DisplayName": "All", "Type": "String"],
+            ], strings: ["de": XcodeImport.strings(["aLL001": "Alle"])])
+        #expect(
+            file.notices == [
+                "Show.shops: INIntentParameterDisplayName \"All\" has the translations of an equal text, "
+                    + "since it has no identifier"
+            ])
     }
 
     @Test("D: cases and prompts have their own translations, too")
@@ -305,6 +377,23 @@ struct XcodeTranslationTests {
         let file = try XcodeIntents(Array(text.utf8))
         #expect(file.intents.map(\.name) == ["Show"])
         #expect(file.notices == ["Show: a second intent of this name is left out"])
+    }
+
+    @Test("D: a file of 20,000 intents gives the 1000 kinds that an app may have, and the number of the others")
+    func thousands() throws {
+        func text(_ names: some Sequence<String>) -> String {
+            let intents = names.map { name in
+                "<dict><key>INIntentName</key><string>\(name)</string>"
+                    + "<key>INIntentType</key><string>Custom</string></dict>"
+            }
+            return "<plist><dict><key>INIntents</key><array>\(intents.joined())</array></dict></plist>"
+        }
+        let file = try XcodeIntents(Array(text((1...20_000).lazy.map { "Show\($0)" }).utf8))
+        #expect(file.intents.count == 1_000 && file.intents.last?.name == "Show1000")
+        #expect(file.notices == ["the last 19000 intents are left out: at most 1000 kinds are allowed"])
+        #expect(try file.manifest()["kinds"]?.arrayValue?.count == 1_000)
+        let same = try XcodeIntents(Array(text(repeatElement("Show", count: 20_000)).utf8))
+        #expect(same.intents.count == 1 && same.notices.count == 19_999)
     }
 
     @Test("A file without a custom intent makes no manifest")

@@ -83,7 +83,7 @@ struct XcodeIntentsTests {
     func notices() throws {
         #expect(
             try Self.read().notices == [
-                "ViewRecentPurchases.place: locations of type City only have no equivalent",
+                "ViewRecentPurchases.place: locations of type City have no equivalent",
                 "ViewRecentPurchases.receipt: type File has no equivalent",
                 "ViewRecentPurchases: the combination card,receipt is left out: "
                     + "expected a parameter, found \"receipt\"",
