@@ -83,6 +83,26 @@ struct LifecycleFoldTests {
         #expect(try change(#"{"count": 7, "category": "food"}"#).rejected.map(\.pointer) == ["/configuration/count"])
     }
 
+    @Test("D: a placement that is sent again is not blocked by a value that the widget has already")
+    func placedAgain() throws {
+        func place(_ configuration: JSONValue, _ stored: StoredWidget) throws -> [String] {
+            let placement = WidgetPlacement(
+                app: SampleKind.appName, widget: "w1", user: "u1", device: "d1", kind: "Configured",
+                family: .systemSmall, configuration: try WidgetConfiguration(configuration),
+                environment: WidgetEnvironment(storedLocale: "en-GB", timeZone: "Europe/London"))
+            return try fold([stored], [(.widget(.placed(placement)), at(2))]).rejected.map(\.pointer)
+        }
+        func stored(kind: Int32 = SampleKind.configured, isRemoved: Bool = false) -> StoredWidget {
+            .sample(
+                "w1", kindID: kind, isRemoved: isRemoved, configuration: #"{"count":6}"#, changedAt: at(1))
+        }
+        #expect(try place(["count": 6, "category": "food"], stored()).isEmpty)
+        #expect(try place(["count": 7], stored()) == ["/configuration/count"])
+        // The values of another kind or of a removed widget say nothing about a new one.
+        #expect(try place(["count": 6], stored(kind: SampleKind.purchases)) == ["/configuration/count"])
+        #expect(try place(["count": 6], stored(isRemoved: true)) == ["/configuration/count"])
+    }
+
     @Test("DESIGN.md, D: display strings, hidden values and omitted defaults are kept, but create no other timeline")
     func ownConfiguration() throws {
         var writes: [LifecycleWrites] = []

@@ -312,6 +312,78 @@ struct ConfigurationRoutesTests {
         }
     }
 
+    @Test("D: a text with U+0000 is refused with the pointer of its parameter")
+    func null() async throws {
+        try await Self.withForms { api in
+            let values: JSONValue = ["category": "all", "card": ["identifier": "acme", "display": "A\u{0}"]]
+            var placement = try #require(TestAPI.placement.objectValue)
+            placement["configuration"] = values
+            for (path, body) in [
+                ("\(Self.widget)/configuration", ["configuration": values]), (Self.widget, .object(placement)),
+            ] as [(String, JSONValue)] {
+                let refused = try await api.ask(.put, path, body: body)
+                #expect(refused.status == 422 && refused.document["pointer"] == "/configuration/card")
+                #expect(refused.text.contains("must not contain U+0000"), "\(refused.text)")
+            }
+        }
+    }
+
+    @Test("D: a placement is not blocked by a value that the widget has already: over HTTP, and as an event")
+    func misfitOfPlacement() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1", configuration: #"{"limit":99}"#)])
+            try await store.defineIntent()
+            try await withAPI(store) { api in
+                var found: [[Int]] = []
+                for limit in [99, 98] {
+                    var data = try #require(EventRoutesTests.placement("w1").objectValue)
+                    data["configuration"] = ["limit": .count(limit), "category": "groceries"]
+                    let event = EventRoutesTests.event("\(limit)", .widgetPlaced, .object(data))
+                    let headers = try EventRoutesTests.headers("application/cloudevents+json")
+                    let posted = try await api.ask(.post, EventRoutesTests.events, body: event, headers: headers)
+                    for name in ["app", "widget"] { data[name] = nil }
+                    found.append([try await api.ask(.put, Self.widget, body: .object(data)).status, posted.status])
+                }
+                #expect(found == [[202, 202], [422, 422]])
+            }
+        }
+    }
+
+    @Test("F: shortcuts and donations over HTTP that ingest would refuse are refused, each error with its pointer")
+    func people() async throws {
+        try await withStore { store in
+            try await store.defineIntent { $0.intent?.supportedCombinations = [["card", "category"]] }
+            try await withAPI(store) { api in
+                func pointers(_ method: HTTPRequest.Method, _ path: String, _ body: JSONValue) async throws
+                    -> [String]
+                {
+                    let answer = try await api.ask(method, "\(TestAPI.base)/users/u1/\(path)", body: body)
+                    #expect(answer.status == 422, "\(answer.text)")
+                    return answer.document["errors"]?.arrayValue?.compactMap { $0["pointer"]?.stringValue } ?? []
+                }
+                let range: JSONValue = ["from": "2026-06-22T09:30:00Z", "until": "2026-06-22T10:00:00Z"]
+                let shortcuts: JSONValue = [
+                    ["kind": "Purchases", "configuration": ["card": "acme", "category": "all"], "ranges": [range]],
+                    ["kind": "Purchases", "configuration": [:], "ranges": [range]],
+                    ["kind": "Purchases", "configuration": ["limit": 99]], ["kind": "Nothing"],
+                ]
+                #expect(
+                    try await pointers(.put, "shortcuts", ["shortcuts": shortcuts]) == [
+                        "/shortcuts/1/configuration", "/shortcuts/2/configuration/limit", "/shortcuts/3/kind",
+                    ])
+                #expect(
+                    try await pointers(.post, "donations", ["kind": "Purchases", "configuration": ["limit": 99]])
+                        == ["/configuration/limit"])
+                let event = EventRoutesTests.event(
+                    "1", .shortcutsReplaced, ["app": .string(TestKinds.app), "user": "u1", "shortcuts": shortcuts])
+                let headers = try EventRoutesTests.headers("application/cloudevents+json")
+                let posted = try await api.ask(.post, EventRoutesTests.events, body: event, headers: headers)
+                #expect(posted.status == 422 && posted.document["pointer"] == "/data/shortcuts/1/configuration")
+                #expect(api.published.all.isEmpty)
+            }
+        }
+    }
+
     @Test("D: a kind that is not eligible for widgets is not offered and cannot be placed")
     func eligibility() async throws {
         try await withStore { store in

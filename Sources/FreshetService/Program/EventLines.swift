@@ -255,7 +255,12 @@ extension KindDirectory {
     }
 
     /// The errors of an event, with their places in its data.
-    package func problems(with event: FreshetEvent) -> [ModelError] {
+    ///
+    /// - Parameter stored: configuration of the widget that is placed again; see
+    ///   ``KindDefinition/problems(with:replacing:)``.
+    package func problems(
+        with event: FreshetEvent, replacing stored: WidgetConfiguration = .empty
+    ) -> [ModelError] {
         do throws(ModelError) {
             let app = try requiredApp(event.app)
             switch event.change {
@@ -267,7 +272,7 @@ extension KindDirectory {
                 }
             case .widget(.placed(let placement)):
                 let definition = try requiredKind(placement.kind, of: app).definition
-                return definition.problems(with: definition.resolve(placement))
+                return definition.problems(with: definition.resolve(placement), replacing: stored)
             case .widget, .view, .device, .person, .interaction: break
             }
             return []

@@ -251,11 +251,8 @@ extension BatchFold {
         case .widget(.placed(let placement)):
             let kind = try kind(placement.kind, of: app, pointer: "/kind", in: event)
             let resolved = kind.definition.resolve(placement)
-            if let problem = kind.definition.problems(with: resolved).first {
-                throw RejectedEvent(
-                    record: event.record, app: app.name, code: "invalidValue", message: "\(problem)",
-                    pointer: problem.pointer)
-            }
+            // The configuration is checked beside that of the stored widget.
+            try Self.require(noProblems: kind.definition.problems(withPlaceOf: placement), of: app, in: event)
             try addChange(app, event, resolved: resolved)
         case .widget, .person(.stack), .person(.turned), .device(.registered), .device(.unregistered):
             try addChange(app, event)
@@ -270,29 +267,30 @@ extension BatchFold {
             try add(request, of: app, in: event)
         case .person(.shortcuts(_, let shortcuts)):
             for (index, shortcut) in shortcuts.enumerated() {
-                try checkCombination(of: shortcut.content, app, at: "/shortcuts/\(index)", in: event)
+                let (content, pointer) = (shortcut.content, "/shortcuts/\(index)")
+                let kind = try kind(content.kind, of: app, pointer: "\(pointer)/kind", in: event).definition
+                try Self.require(
+                    noProblems: kind.problems(withShortcut: content.configuration).map { $0.moved(below: pointer) },
+                    of: app, in: event)
             }
             try addChange(app, event)
         case .interaction(let interaction):
-            let content = WidgetContent(
-                app: app.name, kind: interaction.kind, configuration: interaction.configuration)
-            let combinations = try combinations(of: content, app, at: "", in: event)
-            try addChange(
-                app, event, content: ViewedContent(combinations: combinations, timeZone: interaction.timeZone))
+            let kind = try kind(interaction.kind, of: app, pointer: "/kind", in: event).definition
+            let configuration = interaction.configuration
+            try Self.require(
+                noProblems: kind.problems(with: configuration, family: kind.anyFamily), of: app, in: event)
+            let content = ViewedContent(
+                combinations: kind.combinations(in: configuration), timeZone: interaction.timeZone)
+            try addChange(app, event, content: content)
         }
     }
 
-    /// Rejects a shortcut whose values are no supported combination: its suggestion would not be one of the intent's.
-    private func checkCombination(
-        of content: WidgetContent, _ app: RegisteredApp, at pointer: String, in event: BatchEvent
+    private static func require(
+        noProblems problems: [ModelError], of app: RegisteredApp, in event: BatchEvent
     ) throws(RejectedEvent) {
-        guard try combinations(of: content, app, at: pointer, in: event).isEmpty else { return }
-        let sets = directory.kind(content.kind, of: app)?.definition.intent?.supportedCombinations ?? []
-        let expected = sets.map { "{\($0.joined(separator: ", "))}" }.joined(separator: " or ")
+        guard let problem = problems.first else { return }
         throw RejectedEvent(
-            record: event.record, app: app.name, code: "invalidValue",
-            message: "\(pointer)/configuration: no supported combination: expected values for \(expected)",
-            pointer: "\(pointer)/configuration")
+            record: event.record, app: app.name, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
     }
 
     private mutating func addChange(
@@ -375,21 +373,6 @@ extension BatchFold {
 // MARK: - Names and values
 
 extension BatchFold {
-    /// The supported combinations in the values that a widget with a content shows.
-    private func combinations(
-        of content: WidgetContent, _ app: RegisteredApp, at pointer: String, in event: BatchEvent
-    ) throws(RejectedEvent) -> [HabitContent] {
-        let kind = try kind(content.kind, of: app, pointer: "\(pointer)/kind", in: event).definition
-        let family = kind.anyFamily
-        if let problem = kind.problems(with: content.configuration, family: family).first {
-            throw RejectedEvent(
-                record: event.record, app: app.name, code: "invalidValue", message: "\(pointer)\(problem)",
-                pointer: pointer + problem.pointer)
-        }
-        let values = kind.effective(content.configuration, family: family)
-        return HabitContent.contents(kind: content.kind, configuration: values, intent: kind.intent)
-    }
-
     /// The registered app with exactly this name.
     func registeredApp(_ name: String) -> RegisteredApp? {
         if let latestApp, Text.equal(latestApp.name, name) { return latestApp }

@@ -129,22 +129,7 @@ struct LifecycleFold {
         guard !rejectUnreadable(event, id: change.widget, pointer: "/widget", reason: unreadable[key]) else {
             return nil
         }
-        if case .configured(let id, let configuration) = change,
-            let record = widgets[key]?.record, !record.removed,
-            !WidgetRecord.isForeign(record, to: event.handling.user)
-        {
-            guard let kind = directory.kind(record.kind, of: event.app)?.definition else {
-                let message = "widget \(Text.quoted(id)) is of kind \(Text.quoted(record.kind)), which was retired"
-                reject(event, code: "unknownKind", message: "/widget: \(message)", pointer: "/widget")
-                return nil
-            }
-            let problems = kind.problems(
-                with: configuration, replacing: record.configuration, family: record.family)
-            if let problem = problems.first {
-                reject(event, code: "invalidValue", message: "\(problem)", pointer: problem.pointer)
-                return nil
-            }
-        }
+        guard !rejectMisfit(change, event, of: key) else { return nil }
         let before = widgets[key]?.record
         let kind = before.flatMap { directory.kind($0.kind, of: event.app) }
         let outcome = WidgetRecord.apply(
@@ -179,6 +164,37 @@ struct LifecycleFold {
         reject(
             event, code: "unreadableWidget", message: "\(pointer): \(Text.quoted(id)): \(reason)", pointer: pointer)
         return true
+    }
+
+    /// Rejects a configuration that the kind does not allow, apart from values that the widget has already.
+    ///
+    /// - Returns: whether the event is rejected.
+    private mutating func rejectMisfit(
+        _ change: WidgetChange, _ event: FoldedChange, of key: ScopedIdentifier
+    ) -> Bool {
+        let own = widgets[key]?.record.flatMap { record in
+            record.removed || WidgetRecord.isForeign(record, to: event.handling.user) ? nil : record
+        }
+        let problem: ModelError?
+        switch change {
+        case .placed(let placement) where event.resolved?.problems.isEmpty != true:
+            let stored = own.flatMap { Text.equal($0.kind, placement.kind) ? $0.configuration : nil }
+            problem =
+                directory.kind(placement.kind, of: event.app)?.definition.problems(
+                    with: placement.configuration, replacing: stored ?? .empty, family: placement.family
+                ).first
+        case .configured(let id, let configuration):
+            guard let own else { return false }
+            guard let kind = directory.kind(own.kind, of: event.app)?.definition else {
+                let message = "widget \(Text.quoted(id)) is of kind \(Text.quoted(own.kind)), which was retired"
+                reject(event, code: "unknownKind", message: "/widget: \(message)", pointer: "/widget")
+                return true
+            }
+            problem = kind.problems(with: configuration, replacing: own.configuration, family: own.family).first
+        case .placed, .removed: return false
+        }
+        if let problem { reject(event, code: "invalidValue", message: "\(problem)", pointer: problem.pointer) }
+        return problem != nil
     }
 
     private mutating func reject(_ event: FoldedChange, code: String, message: String, pointer: String) {

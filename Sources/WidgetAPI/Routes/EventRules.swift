@@ -24,7 +24,14 @@ extension Routes {
             guard let kind = try await find(placement.kind, of: caller.app, &latest) else {
                 throw Problem.unprocessable([Self.unknown(placement.kind, at: "/kind")])
             }
-            try require(noProblems: kind.definition.problems(with: kind.definition.resolve(placement)))
+            let resolved = kind.definition.resolve(placement)
+            var stored: WidgetConfiguration?
+            if !resolved.problems.isEmpty, let (widget, _) = try? await placedWidget(placement.widget, for: caller),
+                Text.equal(widget.kind, placement.kind)
+            {
+                stored = widget.configuration.map { WidgetConfiguration(storedCanonical: $0) }
+            }
+            try require(noProblems: kind.definition.problems(with: resolved, replacing: stored ?? .empty))
         case .reload(let request):
             if request.reason == .operator {
                 guard caller.principal.has(.operate) else { throw Problem.insufficientScope(.operate) }
@@ -44,9 +51,7 @@ extension Routes {
             if let user = caller.user, !Text.equal(user, event.user) {
                 throw Problem.forbidden("a token of one user changes stacks, habits and devices of this user only")
             }
-            for (kind, pointer) in event.kindsOfPerson where try await find(kind, of: caller.app, &latest) == nil {
-                throw Problem.unprocessable([Self.unknown(kind, at: pointer)])
-            }
+            try await check(event.change, of: caller.app, &latest)
             if case .device(.registered(let device, let channel)) = event.change, let user = event.user {
                 try await checkRegistration(of: device, user: user, channel: channel, app: caller.app)
             }
@@ -64,6 +69,33 @@ extension Routes {
         let stored = widget.configuration.map { WidgetConfiguration(storedCanonical: $0) }
         try require(
             noProblems: definition.problems(with: configuration, replacing: stored ?? .empty, family: family))
+    }
+
+    /// Checks the shortcuts or the donation of a person.
+    private func check(
+        _ change: FreshetEvent.Change, of app: String, _ latest: inout KindDirectory?
+    ) async throws {
+        var items: [Problem.Item] = []
+        switch change {
+        case .person(.shortcuts(_, let shortcuts)):
+            for (index, shortcut) in shortcuts.enumerated() {
+                let (content, pointer) = (shortcut.content, "/shortcuts/\(index)")
+                guard let kind = try await find(content.kind, of: app, &latest)?.definition else {
+                    items.append(Self.unknown(content.kind, at: "\(pointer)/kind"))
+                    continue
+                }
+                items += kind.problems(withShortcut: content.configuration)
+                    .map { Problem.Item(detail: $0.message, pointer: pointer + $0.pointer) }
+            }
+        case .interaction(let interaction):
+            if let kind = try await find(interaction.kind, of: app, &latest)?.definition {
+                try require(noProblems: kind.problems(with: interaction.configuration, family: kind.anyFamily))
+            } else {
+                items.append(Self.unknown(interaction.kind, at: "/kind"))
+            }
+        default: break
+        }
+        guard items.isEmpty else { throw Problem.unprocessable(items) }
     }
 
     private func require(noProblems problems: [ModelError]) throws(Problem) {
@@ -145,17 +177,5 @@ extension Routes {
             Text.equal(kind.definition.name, name)
         else { return nil }
         return kind
-    }
-}
-
-extension FreshetEvent {
-    /// Kinds that an event about a person names, with their places in the data.
-    fileprivate var kindsOfPerson: [(kind: String, pointer: String)] {
-        switch change {
-        case .person(.shortcuts(_, let shortcuts)):
-            shortcuts.enumerated().map { ($1.content.kind, "/shortcuts/\($0)/kind") }
-        case .interaction(let interaction): [(interaction.kind, "/kind")]
-        default: []
-        }
     }
 }

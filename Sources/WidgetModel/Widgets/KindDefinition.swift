@@ -127,8 +127,20 @@ package struct KindDefinition: Hashable, Sendable {
     }
 
     /// The errors of a placement by the definition, with their places in the event's data.
-    package func problems(with resolved: ResolvedPlacement) -> [ModelError] {
-        let (family, environment) = (resolved.placement.family, resolved.placement.environment)
+    ///
+    /// - Parameter stored: configuration of the widget if it has been placed; see ``problems(with:replacing:family:)``.
+    package func problems(
+        with resolved: ResolvedPlacement, replacing stored: WidgetConfiguration = .empty
+    ) -> [ModelError] {
+        let configuration = resolved.placement.configuration
+        return problems(withPlaceOf: resolved.placement)
+            + Self.problems(
+                Self.new(resolved.problems, of: configuration, replacing: stored), below: "/configuration")
+    }
+
+    /// The errors of a placement apart from those of its configuration, with their places in the event's data.
+    package func problems(withPlaceOf placement: WidgetPlacement) -> [ModelError] {
+        let family = placement.family
         var problems: [ModelError] = []
         if !isEligibleForWidgets {
             problems.append(
@@ -141,8 +153,7 @@ package struct KindDefinition: Hashable, Sendable {
                     message: "kind \(Text.quoted(name)) does not support \(family.name); expected one of \(supported)",
                     pointer: "/family"))
         }
-        return problems + Self.problems(environment.problems(for: variesBy), below: "/environment")
-            + Self.problems(resolved.problems, below: "/configuration")
+        return problems + Self.problems(placement.environment.problems(for: variesBy), below: "/environment")
     }
 
     /// The errors of a configuration by the definition, with their places in the event's data.
@@ -152,15 +163,20 @@ package struct KindDefinition: Hashable, Sendable {
     package func problems(
         with configuration: WidgetConfiguration, replacing stored: WidgetConfiguration = .empty, family: WidgetFamily
     ) -> [ModelError] {
-        var problems = intent?.resolve(configuration, family: family).problems ?? []
-        if !problems.isEmpty, !stored.isEmpty {
-            let (new, old) = (configuration.value, stored.value)
-            problems.removeAll { problem in
-                guard let name = JSONPointer(problem.pointer)?.tokens.first else { return false }
-                return new[name] == old[name]
-            }
+        let problems = intent?.resolve(configuration, family: family).problems ?? []
+        return Self.problems(Self.new(problems, of: configuration, replacing: stored), below: "/configuration")
+    }
+
+    /// The errors of values that a widget does not have yet.
+    private static func new(
+        _ problems: [ModelError], of configuration: WidgetConfiguration, replacing stored: WidgetConfiguration
+    ) -> [ModelError] {
+        guard !problems.isEmpty, !stored.isEmpty else { return problems }
+        let (new, old) = (configuration.value, stored.value)
+        return problems.filter { problem in
+            guard let name = JSONPointer(problem.pointer)?.tokens.first else { return true }
+            return new[name] != old[name]
         }
-        return Self.problems(problems, below: "/configuration")
     }
 
     private static func problems(_ problems: [ModelError], below pointer: String) -> [ModelError] {

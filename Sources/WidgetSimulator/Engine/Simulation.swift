@@ -351,19 +351,20 @@ extension Simulation {
         case .reload(let request): apply(request, kinds)
         case .widget(let change):
             let name = ScopedName(app: event.app, name: change.widget)
+            let record = widgetByName[name].map { widgets[Int($0)].record }
             if case .placed(let placement) = change {
                 guard let kind = kinds[placement.kind] else { return countUnknown() }
                 let resolved = self.kinds[kind].definition.resolve(placement)
-                guard self.kinds[kind].definition.problems(with: resolved).isEmpty else { return countIgnored() }
-            } else if case .configured(_, let configuration) = change,
-                let record = widgetByName[name].map({ widgets[Int($0)].record }), let kind = kinds[record.kind],
+                let stored = record.flatMap { $0.removed || $0.kind != placement.kind ? nil : $0.configuration }
+                guard self.kinds[kind].definition.problems(with: resolved, replacing: stored ?? .empty).isEmpty
+                else { return countIgnored() }
+            } else if case .configured(_, let configuration) = change, let record, let kind = kinds[record.kind],
                 !self.kinds[kind].definition.problems(
                     with: configuration, replacing: record.configuration, family: record.family
                 ).isEmpty
             {
                 return countIgnored()
             }
-            let record = widgetByName[name].map { widgets[Int($0)].record }
             let kind = record.flatMap { kinds[$0.kind] }
             let completed = change.keepingDefaults(of: record, kind.flatMap { self.kinds[$0].definition.intent })
             self.change([name], reason: change.reason, isPlaced: change.isPlacement) { [now] record in
