@@ -271,6 +271,26 @@ struct WriteRoutesTests {
         }
     }
 
+    @Test("D: the answer to a definition, and the kind, name sizes for families that the kind does not offer")
+    func notices() async throws {
+        var definition = Self.definition.objectValue ?? JSONObject()
+        definition["families"] = ["systemSmall"]
+        let parameter: JSONValue = ["name": "items", "type": "string", "size": ["systemSmall": 3, "systemLarge": 9]]
+        definition["intent"] = ["title": "Items", "parameters": [parameter]]
+        try await withStore { [definition] store in
+            try await withAPI(store) { api in
+                let notice = "New.items: the size for systemLarge has no effect: the kind offers systemSmall"
+                let answers = [
+                    try await Self.putKind(api, .object(definition), "?dryRun=true"),
+                    try await Self.putKind(api, .object(definition)),
+                    try await api.json("\(TestAPI.base)/kinds/New"), try await Self.putKind(api),
+                ]
+                let found = answers.map { $0.document["notices"]?.arrayValue }
+                #expect(found == [[.string(notice)], [.string(notice)], [.string(notice)], nil])
+            }
+        }
+    }
+
     @Test("A retired kind is not found, and no kind can be added to an unknown app")
     func retiredKind() async throws {
         try await withStore { store in

@@ -80,16 +80,19 @@ extension Routes {
     /// Changes that a manifest's definitions would make, with the old and the new value of each field.
     func differences(
         _ apps: [AppDefinition], for caller: Caller
-    ) async throws -> [(change: KindChange, fields: [(name: String, old: JSONValue?, new: JSONValue?)])] {
+    ) async throws -> [(
+        change: KindChange, notices: [String], fields: [(name: String, old: JSONValue?, new: JSONValue?)]
+    )] {
         let changes = try await store.difference(apps)
         let old = try await kinds(for: caller).map(\.kind.definition)
         let new = apps.flatMap(\.kinds)
         return changes.map { change in
             let before = old.first { Text.equal($0.name, change.kind) }?.json().objectValue
-            let after = new.first { Text.equal($0.name, change.kind) }?.json().objectValue
-            guard let before, let after else { return (change, []) }
+            let definition = new.first { Text.equal($0.name, change.kind) }
+            let notices = definition?.notices ?? []
+            guard let before, let after = definition?.json().objectValue else { return (change, notices, []) }
             let names = before.keys + after.keys.filter { before[$0] == nil }
-            return (change, names.filter { before[$0] != after[$0] }.map { ($0, before[$0], after[$0]) })
+            return (change, notices, names.filter { before[$0] != after[$0] }.map { ($0, before[$0], after[$0]) })
         }
     }
 

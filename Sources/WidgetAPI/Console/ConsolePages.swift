@@ -233,7 +233,7 @@ extension ConsoleVisit {
             let changes = try await run("consoleManifest") { routes, caller in
                 try await routes.differences(try console.definitions(text, of: caller.app), for: caller)
             }
-            let items = changes.map { change, fields -> JSONValue in
+            let items = changes.map { change, notices, fields -> JSONValue in
                 let differences = fields.map { name, old, new -> JSONValue in
                     [
                         "field": .string(name), "old": .text(old.map(\.pretty)),
@@ -246,7 +246,7 @@ extension ConsoleVisit {
                     guard change.movingIsMinimum || count >= limit else { return number }
                     return count == 0 ? "an unknown number of" : "at least \(number)"
                 }
-                return change.json.adding("differences", .array(differences)).adding("moving", .text(moving))
+                return change.json(notices).adding("differences", .array(differences)).adding("moving", .text(moving))
             }
             return manifest(text, ["hasChanges": true, "changes": JSONValue.array(items)])
         } catch {

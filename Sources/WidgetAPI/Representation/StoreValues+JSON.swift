@@ -21,6 +21,7 @@ extension RegisteredKind {
         object["appPausedAt"] = .time(appPausedAt)
         object["move"] = move?.json ?? .null
         object["definition"] = definition.json()
+        if !definition.notices.isEmpty { object["notices"] = .texts(definition.notices) }
         return .object(object)
     }
 
@@ -59,13 +60,16 @@ extension KindMove {
 
 extension KindChange {
     /// The effect on the kind when its manifest is registered.
-    package var json: JSONValue {
+    ///
+    /// - Parameter notices: parts of the new definition without an effect.
+    package func json(_ notices: [String]) -> JSONValue {
         var object: JSONObject = [
             "app": .string(app), "kind": .string(kind), "action": .string(action.rawValue),
             "fields": .texts(fields),
         ]
         object["moving"] = moving.map { .count($0) }
         if movingIsMinimum { object["movingIsMinimum"] = .bool(true) }
+        if !notices.isEmpty { object["notices"] = .texts(notices) }
         return .object(object)
     }
 }

@@ -22,8 +22,10 @@ extension Routes {
             },
             APIRoute("putKind", .put, "kinds/{kind}", .app(.kindsWrite), query: ["dryRun"]) { call in
                 let isDryRun = try call.flag("dryRun")
-                let change = try await put(try await definition(call), for: call.caller, isDryRun: isDryRun)
-                return Response(change.json, change.action == .add && !isDryRun ? .created : .ok)
+                let definition = try await definition(call)
+                let change = try await put(definition, for: call.caller, isDryRun: isDryRun)
+                return Response(
+                    change.json(definition.notices), change.action == .add && !isDryRun ? .created : .ok)
             },
             APIRoute("deleteKind", .delete, "kinds/{kind}", .app(.kindsWrite)) { call in
                 let name = try call.path("kind")

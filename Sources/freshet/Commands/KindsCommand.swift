@@ -28,8 +28,8 @@ struct KindsCommand: AsyncParsableCommand {
                 A new app without a signing secret gets a random one. A changed secret leaves the old one valid for 24 \
                 hours; `freshet apps rotate-secret` has other times.
 
-                If sharing, variesBy or the parameters of the intent change, the kind's widgets are then moved to new timelines at the pace of a \
-                reload of everyone; `freshet kinds show` shows the progress.
+                If sharing, variesBy or the parameters of the intent change, the kind's widgets are then moved to new \
+                timelines at the pace of a reload of everyone; `freshet kinds show` shows the progress.
 
                 Examples:
                   freshet kinds apply bank.yaml
@@ -67,7 +67,11 @@ struct KindsCommand: AsyncParsableCommand {
                     }
                     return "\(change.action.symbol) \(change.app) \(change.kind)\(fields)\(moving ?? "")"
                 }
-                output.print(.array(changes.map(\.json)), or: lines.joined(separator: "\n"))
+                let json = changes.map { change in
+                    let kinds = apps.first { Text.equal($0.name, change.app) }?.kinds ?? []
+                    return change.json(kinds.first { Text.equal($0.name, change.kind) }?.notices ?? [])
+                }
+                output.print(.array(json), or: lines.joined(separator: "\n"))
                 if !dryRun { for app in apps { try await reportKeptEvents(of: app.name, in: store) } }
             }
         }
@@ -335,9 +339,9 @@ extension KindsCommand {
             abstract:
                 "Turns an intent definition file of Xcode into the part of a manifest that defines configurations.",
             discussion: """
-                Prints a kind for each custom intent, with its name and its intent, as YAML. Move each intent to the kind \
-                that it configures. Parts without an equivalent are reported on standard error. With --app, --provider and \
-                --placeholder, the output is a manifest that `freshet kinds apply` accepts.
+                Prints a kind for each custom intent, with its name and its intent, as YAML. Move each intent to the \
+                kind that it configures. Parts without an equivalent are reported on standard error. With --app, \
+                --provider and --placeholder, the output is a manifest that `freshet kinds apply` accepts.
 
                 A parameter with dynamic options and without a default gets dynamicDefault; remove it if the app's \
                 extension provides no default.
