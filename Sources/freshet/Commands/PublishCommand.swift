@@ -15,9 +15,10 @@ struct PublishCommand: AsyncParsableCommand {
         commandName: "publish",
         abstract: "Publishes events to Kafka, as the services of an app do.",
         discussion: """
-            Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, events for an app or a \
-            kind that is not registered and placements that the kind does not allow are refused, and the command waits until a change of a widget has been applied and \
-            fails if it has no effect, for instance because a newer one had been applied; --no-check omits both.
+            Returns when Kafka's brokers have acknowledged every event. Where postgres.url is set, it refuses events for \
+            an app or a kind that is not registered, and placements that the kind does not allow. It then waits until \
+            a change of a widget has been applied, and fails if that has no effect, for instance because a newer change \
+            had been applied. --no-check omits both.
 
             Events, with their options besides --app:
               push                a service asks for a reload: an audience, --kind, --matching
@@ -32,8 +33,8 @@ struct PublishCommand: AsyncParsableCommand {
             that keeps its events in order.
 
             With --stdin each line of standard input is an event: a CloudEvent in JSON, or {"type", "data"} with any \
-            of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, and \
-            the exit status is 1. Effects are not awaited.
+            of "id", "source", "time", "key". Invalid lines are reported with their numbers; the others are published, \
+            and the exit status is 1. Effects are not awaited.
 
             Examples:
               freshet publish push --app com.example.bank --user u42 --kind DueDate --matching '{"card":"acme"}'
@@ -191,6 +192,16 @@ struct EventOptions: ParsableArguments {
 
     @OptionGroup var settings: SettingsOptions
 
+    /// Configuration of the widget that an event places again; nil for others.
+    private func storedConfiguration(of event: FreshetEvent) async -> WidgetConfiguration? {
+        guard case .widget(.placed(let placement)) = event.change,
+            let widget = try? await settings.withStore({ store, _ in
+                try await store.widget(placement.widget, of: event.app)
+            }), widget.timelineID != nil, Text.equal(widget.kind, placement.kind)
+        else { return nil }
+        return widget.configuration.map { WidgetConfiguration(storedCanonical: $0) }
+    }
+
     /// Publishes an event; waits for the effect of a change if a database is configured.
     ///
     /// - Throws: `CommandFailure` if the change has no effect.
@@ -200,7 +211,11 @@ struct EventOptions: ParsableArguments {
         let values = try settings.load(requiring: ["kafka.bootstrapServers"]).settings
         let waits = event.type.topic == .widgets && !noCheck && values.postgres.url != nil
         outgoing.handling.keepsOutcome = waits
-        let problems = try await KindDirectory.load(values, noCheck: noCheck)?.problems(with: event) ?? []
+        let directory = try await KindDirectory.load(values, noCheck: noCheck)
+        var problems = directory?.problems(with: event) ?? []
+        if !problems.isEmpty, let stored = await storedConfiguration(of: event) {
+            problems = directory?.problems(with: event, replacing: stored) ?? []
+        }
         if let error = ModelError(joining: problems) {
             throw CommandFailure(.failure, "\(error) (--no-check publishes the event all the same)")
         }

@@ -127,6 +127,55 @@ struct ConfigurationProcessTests {
         }
     }
 
+    @Test("D: kinds apply and its dry run name sizes for families that the kind does not offer")
+    func notices() async throws {
+        try await withInstallation { installation in
+            try await installation.withKeys { keys in
+                let manifest = URL(filePath: keys).deletingLastPathComponent().appending(path: "kinds.yaml").path
+                let text = Self.manifest(provider: "http://127.0.0.1:1").replacing(
+                    "systemSmall: 3, systemMedium: 6", with: "systemSmall: 3, systemLarge: 6")
+                try Data(text.utf8).write(to: URL(filePath: manifest))
+                let notice =
+                    "Every.items: the size for systemLarge has no effect: the kind offers systemSmall, systemMedium"
+                for options in [["--dry-run"], []] {
+                    let applied = try await FreshetProcess.run(
+                        ["kinds", "apply", manifest, "--json"] + options, environment: installation.environment)
+                    #expect(applied.status == 0 && applied.err.contains(": \(notice)\n"), "\(applied.err)")
+                    #expect(try JSONValue.parse(applied.out).arrayValue?.first?["notices"] == [.string(notice)])
+                }
+            }
+        }
+    }
+
+    @Test("D: publish widget placed is not blocked by a value that the widget has already")
+    func placedAgain() async throws {
+        try await withInstallation { installation in
+            try await installation.withKeys { keys in
+                let manifest = URL(filePath: keys).deletingLastPathComponent().appending(path: "kinds.yaml").path
+                func apply(maximum: Int) async throws {
+                    let text = Self.manifest(provider: "http://127.0.0.1:1").replacing(
+                        "maximum: 10, step", with: "maximum: \(maximum), step")
+                    try Data(text.utf8).write(to: URL(filePath: manifest))
+                    #expect(try await installation.freshet("kinds", "apply", manifest).status == 0)
+                }
+                func place(_ configuration: String) async throws -> Int32 {
+                    try await installation.freshet(
+                        "publish", "widget", "placed", "--app", Self.app, "--user", "u1", "--device", "d1", "--kind",
+                        "Every", "--configuration", configuration, "w1"
+                    ).status
+                }
+                try await apply(maximum: 10)
+                let ingest = try await installation.run("--role", "ingest")
+                #expect(try await place(#"{"count": 10}"#) == 0)
+                try await apply(maximum: 8)
+                #expect(try await place(#"{"count": 10, "category": "groceries"}"#) == 0)
+                #expect(try await place(#"{"count": 12}"#) == 1)
+                ingest.process.send(signal: SIGTERM)
+                _ = try await ingest.process.end()
+            }
+        }
+    }
+
     @Test("D: the commands list a parameter's options and change a widget's values")
     func commands() async throws {
         try await withInstallation { installation in
