@@ -164,8 +164,8 @@ package struct EventDecoder: Sendable {
         return buffers.event(try buffers.content(of: type, 0..<bytes.count))
     }
 
-    /// All errors of the data of an event in structured mode that ``decode(structured:in:topics:)`` refuses, or the only
-    /// error of the event.
+    /// All errors of the data of an event in structured mode that ``decode(structured:in:topics:)`` refuses, or the
+    /// only error of the event.
     package func problems(
         structured bytes: [UInt8], in range: Range<Int>, topics: [EventTopic] = EventTopic.allCases
     ) -> [EventError] {

@@ -259,10 +259,9 @@ extension IntentDefinition {
             if !parameter.name.isEmpty, let first = names.firstIndex(where: { Text.equal($0, parameter.name) }),
                 first < index
             {
+                let pointer = "\(members.pointer(to: "parameters"))/\(first)"
                 members.fail(
-                    at: "\(place)/name",
-                    "parameter \(Text.quoted(parameter.name)) is already defined at \(members.pointer(to: "parameters"))/\(first)"
-                )
+                    at: "\(place)/name", "parameter \(Text.quoted(parameter.name)) is already defined at \(pointer)")
             }
             guard let parent = parameter.parent else { continue }
             guard let definition = self.parameter(parent.name) else {

@@ -16,8 +16,9 @@ struct RelevanceCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Draws a widget's relevance during a day, from its stored timeline.",
             discussion: """
-                Scores compare only within one widget. At 0 and below it is never rotated to. The rank of a score, from 0 to 1, \
-                is that among all scores above 0 that are recorded of the widget's timelines: its stack is planned by it.
+                Scores compare only within one widget. At 0 and below it is never rotated to. The rank of a score, from \
+                0 to 1, is that among all scores above 0 that are recorded of the widget's timelines: its stack is \
+                planned by it.
 
                 Examples:
                   freshet relevance show --app com.example.bank --widget w1

@@ -34,8 +34,8 @@ struct TokensCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Issues a token, signed with a private key or a secret of the JWKS file.",
             discussion: """
-                Prints the token, or with --json an object with the token and its validity. Its audience and issuer are api.audience and api.issuer, if \
-                they are set.
+                Prints the token, or with --json an object with the token and its validity. Its audience and issuer are \
+                api.audience and api.issuer, if they are set.
 
                 Scopes: \(TokenScope.allCases.map(\.rawValue).joined(separator: ", ")).
 

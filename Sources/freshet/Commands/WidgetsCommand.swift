@@ -233,9 +233,9 @@ extension WidgetsCommand {
         static let configuration = CommandConfiguration(
             abstract: "Gives a widget other values of its parameters (freshet.widget.configured.v1).",
             discussion: """
-                Parameters that are not named keep their values. A parameter with several values is named several times; \
-                without a value it is removed. Values that the kind's intent does not allow are refused; those that the \
-                widget has already stay, and their defaults are shown.
+                Parameters that are not named keep their values. A parameter with several values is named several \
+                times; without a value it is removed. Values that the kind's intent does not allow are refused; those \
+                that the widget has already stay, and their defaults are shown.
 
                 Examples:
                   freshet widgets configure --app com.example.bank w1 card=acme category=groceries
