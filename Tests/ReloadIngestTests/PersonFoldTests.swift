@@ -246,7 +246,7 @@ extension PersonFoldTests {
         #expect(fold.rejected.first?.message.hasSuffix("expected values for {card, category} or {count}") == true)
     }
 
-    @Test("A turn to an unknown stack or widget, and a donation that cannot be counted, are ignored with the reason")
+    @Test("F: a turn to an unknown stack or widget, and a donation that cannot be counted, are ignored with the reason")
     func ignored() async throws {
         try await IngestHarness.lend { ingest in
             let turn = { FreshetEvent.stackTurned(app: TestKinds.app, user: "u1", device: "d1", stack: $0, widget: $1) }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.timeLimit(.patience))
 struct KindDefinitionTests {
-    @Test("Sizes for families that the kind does not offer are allowed and noted")
+    @Test("D: sizes for families that the kind does not offer are allowed and noted")
     func sizes() throws {
         var kind = KindDefinition(
             name: "K", families: [.systemSmall, .systemMedium], providerURL: "https://p.example", placeholder: 1,

@@ -54,7 +54,7 @@ struct IntentMoveTests {
         }
     }
 
-    @Test("Applying a changed intent counts the timelines that will move")
+    @Test("D: applying a changed intent counts the timelines that will move")
     func countOfMoves() async throws {
         try await withMisfits { store, _ in
             func moving(_ parameters: [IntentParameter]) async throws -> Int? {

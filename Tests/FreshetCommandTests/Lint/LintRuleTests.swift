@@ -64,6 +64,16 @@ struct LintRuleTests {
         #expect(!isFound([0, 0, 0]))
     }
 
+    @Test("C: entries in the past with atEnd are a lint, since the next reload is requested at once")
+    func pastAtEnd() {
+        func rules(_ minutes: Int, _ policy: String) -> [LintRule] {
+            let entries = ["\"content\":1", "\"content\":2"]
+            return LintExample.of(LintExample.timeline(entries, policy: policy, minutes: minutes)).findings.map(\.rule)
+        }
+        #expect(rules(-5, "\"atEnd\"").contains(.schedulePast))
+        #expect(!rules(60, "\"atEnd\"").contains(.schedulePast) && !rules(-5, "\"never\"").contains(.schedulePast))
+    }
+
     @Test("Reloads at the end of timelines count as those after a time")
     func atEnd() {
         let round =

@@ -4,6 +4,7 @@ import Foundation
 import JSON
 import TestSupport
 import Testing
+import WidgetAPI
 import WidgetModel
 
 /// Machine-readable output of commands: data and errors with `--json`.
@@ -40,6 +41,13 @@ struct MachineOutputTests {
         let help = try await FreshetProcess.run(["kinds", "list", "--json", "--help"])
         #expect(help.status == 0 && help.out.contains("USAGE"))
         #expect(try await FreshetProcess.run(["kinds", "list"]).err.hasPrefix("freshet: the settings cannot be used:"))
+    }
+
+    @Test("G: the help of tokens issue lists every scope")
+    func scopes() async throws {
+        let help = try await FreshetProcess.run(["tokens", "issue", "--help"]).out
+        let words = help.split { $0.isWhitespace }.joined(separator: " ")
+        #expect(words.contains("Scopes: \(TokenScope.allCases.map(\.rawValue).joined(separator: ", "))."))
     }
 
     @Test("`config check` reports all errors at once, in form and content")

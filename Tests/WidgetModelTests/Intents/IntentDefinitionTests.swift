@@ -77,7 +77,8 @@ struct IntentDefinitionTests {
     func localization(locale: String, expected: String) throws {
         let texts = try Self.intent(
             """
-            {"title": "Card", "localizations": {"zh-Hans": {"Card": "卡"}, "de": {"Card": "Karte"}, "de-AT": {"Note": "Zettel"},
+            {"title": "Card",
+             "localizations": {"zh-Hans": {"Card": "卡"}, "de": {"Card": "Karte"}, "de-AT": {"Note": "Zettel"},
              "pt_BR": {"Card": "Cartão"}, "pt": {"Card": "Cartao"}, "EN-us": {"Card": "Card US"}, "": {"Card": "?"}}}
             """)
         #expect(texts.text("Card", in: locale) == expected)
@@ -219,7 +220,7 @@ struct IntentValueTests {
     }
 
     @Test(
-        "Values that a type does not allow are refused with a pointer",
+        "D: values that a type does not allow are refused with a pointer",
         arguments: [
             (#""type": "string""#, "1", "/p", "expected a string"),
             (#""type": "boolean""#, #""true""#, "/p", "expected a boolean, found \"true\""),

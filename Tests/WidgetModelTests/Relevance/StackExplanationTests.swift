@@ -102,7 +102,7 @@ struct StackExplanationTests {
 
     // MARK: Widgets
 
-    @Test("A widget's sentence names the evidence for it, or what is missing")
+    @Test("E: a widget's sentence names the evidence for it, or what is missing")
     func widgets() {
         func sentence(_ evidence: StackPlanner.Evidence) -> String {
             var planner = Self.planner()
@@ -192,7 +192,7 @@ struct StackExplanationTests {
         #expect(Self.sentence(planner) == "not suggested yet: its time begins at \(later.rfc3339)")
     }
 
-    @Test("All times of a shortcut are listed: those when it is in the stack, and those when it is not")
+    @Test("F: all times of a shortcut are listed: those when it is in the stack, and those when it is not")
     func ranges() {
         var shortcut = Planner.candidate("c", "09:00", "09:20")
         shortcut.shortcut.ranges += ["10:00", "11:00"].map { Planner.time($0)..<(Planner.time($0) + .seconds(1_200)) }
