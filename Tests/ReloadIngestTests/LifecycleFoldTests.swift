@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import JSON
 import TestSupport
 import Testing
 import WidgetEvents
@@ -85,7 +86,7 @@ struct LifecycleFoldTests {
 
     @Test("D: a placement that is sent again is not blocked by a value that the widget has already")
     func placedAgain() throws {
-        func place(_ configuration: JSONValue, _ stored: StoredWidget) throws -> [String] {
+        func place(_ configuration: JSONValue, _ stored: StoredWidget) throws -> [String?] {
             let placement = WidgetPlacement(
                 app: SampleKind.appName, widget: "w1", user: "u1", device: "d1", kind: "Configured",
                 family: .systemSmall, configuration: try WidgetConfiguration(configuration),

@@ -283,7 +283,7 @@ struct WriteRoutesTests {
                 let answers = [
                     try await Self.putKind(api, .object(definition), "?dryRun=true"),
                     try await Self.putKind(api, .object(definition)),
-                    try await api.json("\(TestAPI.base)/kinds/New"), try await Self.putKind(api),
+                    try await api.ask(.get, "\(TestAPI.base)/kinds/New"), try await Self.putKind(api),
                 ]
                 let found = answers.map { $0.document["notices"]?.arrayValue }
                 #expect(found == [[.string(notice)], [.string(notice)], [.string(notice)], nil])
