@@ -178,21 +178,6 @@ struct BatchFoldTests {
         #expect(fold.changes.isEmpty)
     }
 
-    @Test(
-        "DESIGN.md, D: a placement with a configuration that the intent does not allow is rejected with a pointer",
-        arguments: Configurations.refused)
-    func configuration(text: String, pointer: String) throws {
-        var fold = BatchFold(directory: .sample)
-        fold.add(
-            BatchEvent(
-                record: 0, position: .at(0), time: Timestamp(microseconds: 0),
-                event: .placed(
-                    .sample("w1", kind: "Configured", configuration: try WidgetConfiguration(json: Array(text.utf8))))))
-        let rejected = try #require(fold.rejected.first)
-        #expect(rejected.code == "invalidValue" && rejected.pointer == pointer)
-        #expect(fold.changes.isEmpty)
-    }
-
     @Test("A lifecycle event without a time is rejected")
     func missingTime() throws {
         var fold = BatchFold(directory: .sample)

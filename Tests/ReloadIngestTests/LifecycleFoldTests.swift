@@ -69,6 +69,10 @@ struct LifecycleFoldTests {
         let (writes, rejected) = try fold([stored], [(.widget(.configured(widget: "w1", configuration)), at(2))])
         #expect(rejected.map(\.code) == ["invalidValue"] && rejected.map(\.pointer) == [pointer])
         #expect(writes.updates.isEmpty && writes.placements.isEmpty)
+        let placement = WidgetPlacement.sample("w2", kind: "Configured", configuration: configuration)
+        let placed = try fold([], [(.widget(.placed(placement)), at(1))])
+        #expect(placed.rejected.map(\.code) == ["invalidValue"] && placed.rejected.map(\.pointer) == [pointer])
+        #expect(placed.writes.inserts.isEmpty && placed.writes.placements.isEmpty)
     }
 
     @Test("DESIGN.md, D: a value that the widget has already and that does not fit any more does not block a change")
