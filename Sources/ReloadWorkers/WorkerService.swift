@@ -86,7 +86,9 @@ package struct WorkerService: Service {
                         }
                     }
                     group.addTask {
-                        try await untilShutdown(PlaceholderLoop(pipeline: pipeline).run)
+                        let loop = PlaceholderLoop(
+                            context: context, directory: directory, freeSlot: pipeline.freeSlot)
+                        try await untilShutdown(loop.run)
                     }
                     group.addTask {
                         try await untilShutdown(StackPlanning(context: context, directory: directory).run)

@@ -187,12 +187,6 @@ extension PersonFold.State {
         guard record.habits.learn(content.combinations.map(\.key), at: halfHour) else { return .learned(recurring: []) }
         learned = true
         if planning == .never { planning = .soon }
-        // Naming a combination takes the stored stacks, which a donation does not need otherwise. So it is named when
-        // it recurs, and again whenever its days have doubled, in case stronger ones have displaced it.
-        let recurring = content.combinations.filter { combination in
-            let days = record.habits.days(of: combination.key, at: halfHour)
-            return days > 1 && days.nonzeroBitCount == 1
-        }
-        return .learned(recurring: recurring)
+        return .learned(recurring: record.recurring(content.combinations, at: halfHour))
     }
 }

@@ -109,8 +109,10 @@ extension WorkerContext {
 
 /// Fetches due placeholders at intervals, one request at a time. Any number of processes may do it concurrently.
 struct PlaceholderLoop: Sendable {
-    let pipeline: Pipeline
-    private var context: WorkerContext { pipeline.context }
+    let context: WorkerContext
+    let directory: DirectoryCache
+    /// Frees the slot of a request that has ended, for those that wait for it.
+    let freeSlot: @Sendable (ProviderKey, ReloadLane) -> Void
 
     /// Pause for a provider without the endpoint.
     static let absence = Duration.seconds(86_400)
@@ -132,7 +134,7 @@ struct PlaceholderLoop: Sendable {
     }
 
     func pass() async throws {
-        let known = try await pipeline.directory.directory(maximumAge: context.configuration.directoryAge)
+        let known = try await directory.directory(maximumAge: context.configuration.directoryAge)
         // Kinds that are done in this pass, or whose providers rest.
         var excluded = known.kinds.values.filter { isResting($0) }.map(\.id)
         // Apps take turns, so that the slow provider of one with many placeholders does not hold up the others.
@@ -155,7 +157,7 @@ struct PlaceholderLoop: Sendable {
                 excluded.append(kindID)
                 continue
             }
-            defer { pipeline.freeSlot(of: provider, .bulk) }
+            defer { freeSlot(provider, .bulk) }
             if !served.insert(app.id).inserted { served = [app.id] }
             let claimed = try await context.pool.query(
                 .claimPlaceholders(

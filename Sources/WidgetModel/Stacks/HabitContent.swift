@@ -49,6 +49,17 @@ extension PersonRecord {
     /// Longest values of a named content, in bytes.
     private static let maximumViewedBytes = 1_024
 
+    /// The contents of a view that may be suggested from now on, and are to be named.
+    ///
+    /// Naming takes the stored stacks, which a donation does not need otherwise. So a content is named when it recurs,
+    /// and again whenever its days in the half hour have doubled, in case stronger ones have displaced it.
+    package func recurring(_ contents: [HabitContent], at halfHour: HalfHour) -> [HabitContent] {
+        contents.filter { content in
+            let days = habits.days(of: content.key, at: halfHour)
+            return days > 1 && days.nonzeroBitCount == 1
+        }
+    }
+
     /// Names contents that the person has viewed, so that they can be suggested. Those without habits, and the weakest
     /// beyond ``maximumViewed``, are left out.
     ///

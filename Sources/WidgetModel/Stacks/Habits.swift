@@ -81,7 +81,7 @@ package struct Habits: Hashable, Sendable {
     }
 
     /// Number of days on which a combination was viewed in a half hour of the day.
-    package func days(of key: HabitKey, at halfHour: HalfHour) -> Int {
+    func days(of key: HabitKey, at halfHour: HalfHour) -> Int {
         slots(of: key).first { $0.index == halfHour.index }?.days.nonzeroBitCount ?? 0
     }
 

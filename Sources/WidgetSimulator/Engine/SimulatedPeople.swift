@@ -157,7 +157,8 @@ extension Simulation {
         let halfHour = HalfHour(at: now, timeZone: timeZone)
         // Donations, which are many, are gathered for half a minute.
         if people.people[person].record.habits.learn(contents.map(\.key), at: halfHour) {
-            _ = people.people[person].record.remember(contents)
+            let recurring = people.people[person].record.recurring(contents, at: halfHour)
+            if !recurring.isEmpty { _ = people.people[person].record.remember(recurring) }
             people.replan(app: app, user: user, by: now + .seconds(30))
         }
     }
@@ -178,9 +179,10 @@ extension Simulation {
         for stack in people.stacksOfTimeline[timeline] ?? [] { people.replan(stack, by: now) }
     }
 
-    /// Lets a widget that comes to another timeline of its kind bring its relevance along.
+    /// Lets a widget that comes to another timeline of its kind bring its relevance along, unless people share it.
     mutating func bringRelevance(from old: Int32, to new: Int32) {
         guard old >= 0, new >= 0, timelines[Int(old)].kind == timelines[Int(new)].kind,
+            kinds[Int(timelines[Int(new)].kind)].definition.sharing == .perUser,
             timelines[Int(old)].isRelevanceRead, !timelines[Int(new)].isRelevanceRead
         else { return }
         var record = timelines[Int(old)].relevance ?? RelevanceRecord()

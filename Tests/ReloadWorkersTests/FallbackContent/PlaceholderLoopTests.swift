@@ -26,7 +26,8 @@ struct PlaceholderLoopTests {
     }
 
     private func loop(_ worker: TestWorker) -> PlaceholderLoop {
-        PlaceholderLoop(pipeline: worker.pipeline)
+        PlaceholderLoop(
+            context: worker.context, directory: worker.directory, freeSlot: worker.pipeline.freeSlot)
     }
 
     private func move(
