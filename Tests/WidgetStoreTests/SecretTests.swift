@@ -61,10 +61,15 @@ struct SecretTests {
             #expect(try await !store.store.endSecretRotation(app: Self.app))
             #expect(try await secrets(store) == [[1]])
             _ = try await store.store.rotateSecret(app: Self.app, to: [2])
+            for secret: [UInt8] in [[1], [3]] {
+                await #expect(throws: RotationConflict.self, "the provider may use the previous secret") {
+                    try await store.store.rotateSecret(app: Self.app, to: secret)
+                }
+            }
+            #expect(try await secrets(store) == [[2], [1]])
+            #expect(try await store.store.endSecretRotation(app: Self.app))
             _ = try await store.store.rotateSecret(app: Self.app, to: [1])
             #expect(try await secrets(store) == [[1], [2]])
-            _ = try await store.store.rotateSecret(app: Self.app, to: [3])
-            #expect(try await secrets(store) == [[3], [1]], "at most two secrets at a time")
             #expect(try await store.store.rotateSecret(app: "no.such.app", to: [1]) == nil)
         }
     }
@@ -79,8 +84,11 @@ struct SecretTests {
             }
             try await apply([4])
             #expect(try await secrets(store) == [[4]] + first)
+            #expect(
+                try await store.store.replacedSecrets([Self.app: [4], TestKinds.otherApp: [5]]) == [TestKinds.otherApp])
             try await apply([4])
             try await apply(nil)
+            await #expect(throws: RotationConflict.self) { try await apply([5]) }
             #expect(try await secrets(store) == [[4]] + first)
         }
     }

@@ -90,6 +90,8 @@ extension CommandFailure {
         case let error as ManifestError:
             self.init(.failure, "the manifest cannot be used:\n\(error)", problems: error.problems.map(\.json))
         case let error as KindConflict: self.init(.failure, "\(error)")
+        case let error as RotationConflict:
+            self.init(.failure, "\(error): end it first (`freshet apps end-rotation --app \(error.app)`)")
         case let error as PostgresError: self.init(error)
         case let error as KafkaError: self.init(error)
         case is CancellationError: self.init(.failure, "interrupted")

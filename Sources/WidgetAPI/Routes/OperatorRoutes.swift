@@ -120,12 +120,8 @@ extension Routes {
         to secret: SigningSecret, keepingOld overlap: Duration, for caller: Caller
     ) async throws -> WidgetStore.SecretRotation {
         let rotation = try await store.rotateSecret(
-            app: caller.app, to: secret.bytes, keepingOld: overlap, unlessRotating: true)
+            app: caller.app, to: secret.bytes, keepingOld: overlap)
         guard let rotation else { throw Problem.notFound }
-        guard rotation.isChanged else {
-            throw Problem.conflict(
-                "a rotation is under way, and the provider may use the previous secret: end it first (DELETE)")
-        }
         return rotation
     }
 

@@ -286,6 +286,7 @@ extension Problem {
         case let error as EventError: self = Problem(error)
         case let error as PostgresError where error.isRetriable: self = .unavailable
         case let error as KindConflict: self = .conflict("\(Text.quoted(error.kind)) \(error.message)")
+        case let error as RotationConflict: self = .conflict("\(error): end it first (DELETE)")
         case let error as ProviderFailure: self = Problem(error)
         case is KafkaError: self = .eventsUnavailable
         case let error as HTTPParserError: self = .badRequest("the body is not framed as HTTP/1.1: \(error)")

@@ -323,7 +323,7 @@ extension WidgetStore {
     ///   - secrets: signing secrets by app; the other apps keep theirs. A replaced secret stays valid for
     ///     ``secretOverlap``.
     ///   - freshSecret: makes the secret of a new app without one.
-    /// - Throws: ``KindConflict`` when a kind is still being retired; `PostgresError`.
+    /// - Throws: ``KindConflict`` when a kind is still being retired; ``RotationConflict``; `PostgresError`.
     package func apply(
         _ apps: [AppDefinition], secrets: [String: [UInt8]], freshSecret: @Sendable () -> [UInt8]
     ) async throws -> [KindChange] {
@@ -331,6 +331,7 @@ extension WidgetStore {
             _ = try await connection.query(.lockManifests())
             let registered = try await connection.query(.listKinds())
             let changes = try await difference(apps, registered: registered, connection)
+            _ = try await replacedSecrets(secrets, connection)
             for app in apps {
                 if let secret = secrets[app.name] {
                     // The old secret stays valid for a while, so that providers can follow.

@@ -14,13 +14,22 @@ package struct AppSecrets: Hashable, Sendable {
     package let previousExpiresAt: Timestamp?
 }
 
+/// Refusal of a further secret while an app's previous one is valid: its provider may still use that one.
+package struct RotationConflict: Error, Hashable, Sendable, CustomStringConvertible {
+    package let app: String
+
+    package var description: String {
+        "a rotation of the signing secret of \(app) is under way, and its provider may use the previous secret"
+    }
+}
+
 extension WidgetStore {
     /// Default time for which an app's previous secret stays valid.
     package static var secretOverlap: Duration { .seconds(86_400) }
 
     /// Result of replacing a secret.
     package struct SecretRotation: Hashable, Sendable {
-        /// False if the app had this secret already, or keeps its previous one: nothing was changed.
+        /// False if the app had this secret already: nothing was changed.
         package let isChanged: Bool
         package let secrets: AppSecrets
     }
@@ -28,24 +37,37 @@ extension WidgetStore {
     /// Gives an app a new signing secret. The present one stays valid for a while, in which requests are signed with
     /// both.
     ///
-    /// - Parameter unlessRotating: whether a rotation under way continues instead; otherwise its previous secret is
-    ///   dropped.
     /// - Returns: nil without such an app.
+    /// - Throws: ``RotationConflict``; `PostgresError`.
     package func rotateSecret(
-        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap, unlessRotating: Bool = false
+        app: String, to secret: [UInt8], keepingOld overlap: Duration = secretOverlap
     ) async throws -> SecretRotation? {
         try await pool.withTransaction { connection in
             _ = try await connection.query(.lockManifests())
-            if unlessRotating, let secrets = try await connection.query(.readSecrets(app: app)).first,
-                secrets.previousExpiresAt != nil
-            {
-                return SecretRotation(isChanged: false, secrets: secrets)
-            }
+            _ = try await replacedSecrets([app: secret], connection)
             _ = try await connection.execute(.keepSecret(app: app, newSecret: secret, keepingOld: overlap))
             let changed = try await connection.query(.replaceSecret(app: app, secret: secret))
             return try await connection.query(.readSecrets(app: app)).first.map {
                 SecretRotation(isChanged: !changed.isEmpty, secrets: $0)
             }
+        }
+    }
+
+    /// Registered apps that have another signing secret than the given one, sorted.
+    ///
+    /// - Parameter secrets: secrets by app.
+    /// - Throws: ``RotationConflict`` if one of them has a valid previous secret, too; `PostgresError`.
+    package func replacedSecrets(_ secrets: [String: [UInt8]]) async throws -> [String] {
+        try await pool.withConnection { try await replacedSecrets(secrets, $0) }
+    }
+
+    func replacedSecrets(
+        _ secrets: [String: [UInt8]], _ connection: PostgresConnection
+    ) async throws -> [String] {
+        try await connection.query(.listApps()).compactMap { app in
+            guard let secret = secrets[app.name], secret != app.signingSecret else { return nil }
+            guard app.previousSecret == nil else { throw RotationConflict(app: app.name) }
+            return app.name
         }
     }
 

@@ -50,7 +50,8 @@ struct AppsCommand: AsyncParsableCommand {
                 `freshet apps end-rotation` ends the rotation early.
 
                 A generated secret is printed only once. Change the manifest's signingSecret too, or the next \
-                `freshet kinds apply` restores the old one.
+                `freshet kinds apply` restores the old one. While a rotation is under way, another one is refused, since \
+                the provider may still use the previous secret.
 
                 Examples:
                   freshet apps rotate-secret --app com.example.bank --generate

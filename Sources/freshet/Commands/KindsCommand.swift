@@ -25,8 +25,8 @@ struct KindsCommand: AsyncParsableCommand {
                 transaction. Kinds that it does not list stay as they are. A provider whose host has an address that is \
                 not public is refused, unless providers.allowPrivateNetworks lists it.
 
-                A new app without a signing secret gets a random one. A changed secret leaves the old one valid for 24 \
-                hours; `freshet apps rotate-secret` has other times.
+                A new app without a signing secret gets a random one. A changed secret is asked about (--yes answers), and \
+                leaves the old one valid for 24 hours; `freshet apps rotate-secret` has other times.
 
                 If sharing, variesBy or the parameters of the intent change, the kind's widgets are then moved to new \
                 timelines at the pace of a reload of everyone; `freshet kinds show` shows the progress.
@@ -42,6 +42,7 @@ struct KindsCommand: AsyncParsableCommand {
         @Flag(help: "Check the manifest and show how it differs from the registered kinds, without changes.")
         var dryRun = false
 
+        @OptionGroup var confirmation: Confirmation
         @OptionGroup var output: OutputOptions
 
         func run() async throws {
@@ -50,6 +51,7 @@ struct KindsCommand: AsyncParsableCommand {
                 let apps = manifest.map(\.definition)
                 try await settings.providers.check(apps, file: file)
                 for notice in apps.flatMap(\.kinds).flatMap(\.notices) { Terminal.complain("\(file): \(notice)") }
+                try await confirmRotations(manifest.secrets, in: store)
                 let changes: [KindChange]
                 if dryRun {
                     changes = try await store.difference(apps)
@@ -74,6 +76,19 @@ struct KindsCommand: AsyncParsableCommand {
                 output.print(.array(json), or: lines.joined(separator: "\n"))
                 if !dryRun { for app in apps { try await reportKeptEvents(of: app.name, in: store) } }
             }
+        }
+
+        /// Names the apps whose signing secrets the manifest replaces, and asks unless it is a dry run.
+        private func confirmRotations(_ secrets: [String: [UInt8]], in store: WidgetStore) async throws {
+            let apps = try await store.replacedSecrets(secrets)
+            guard !apps.isEmpty else { return }
+            let names = apps.joined(separator: ", ")
+            if dryRun { return Terminal.complain("the signing secret would be replaced: \(names)") }
+            try confirmation.ask(
+                "Replace the signing secret of \(names)?",
+                consequence: "The present one stays valid for \(WidgetStore.secretOverlap.text).",
+                refusal: "nothing was applied")
+            Terminal.complain("the signing secret is replaced: \(names)")
         }
 
         /// Prints on standard error which events wait for the app's registration, with the command that replays them.

@@ -109,6 +109,42 @@ struct JourneyTests {
             ["kinds", "apply", file] + options, environment: ["FRESHET_POSTGRES_URL": store.connectionString])
     }
 
+    @Test("A manifest replaces a secret only after a confirmation, and not during a rotation")
+    func rotatesSecret() async throws {
+        try await withStore([]) { store in
+            func apply(_ secret: String, _ options: String...) async throws -> (status: Int32, out: String, err: String)
+            {
+                let file = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).yaml")
+                    .path
+                defer { try? FileManager.default.removeItem(atPath: file) }
+                let manifest = """
+                    app: com.example.bank
+                    signingSecret: {env: BANK_SECRET}
+                    provider: {url: "https://example.com/bank"}
+                    kinds: [{name: DueDate, placeholder: {}}]
+                    """
+                try manifest.write(toFile: file, atomically: true, encoding: .utf8)
+                return try await FreshetProcess.run(
+                    ["kinds", "apply", file] + options,
+                    environment: ["FRESHET_POSTGRES_URL": store.connectionString, "BANK_SECRET": secret], input: "")
+            }
+            let secrets = (0..<3).map { _ in SigningSecret.random() }
+            #expect(try await apply(secrets[0].exposed).status == 0)
+            let same = try await apply(secrets[0].exposed)
+            #expect(same.status == 0 && !same.err.contains("secret"), "\(same.err)")
+            let dry = try await apply(secrets[1].exposed, "--dry-run")
+            #expect(dry.status == 0 && dry.err.contains("the signing secret would be replaced: com.example.bank"))
+            let unasked = try await apply(secrets[1].exposed)
+            #expect(unasked.status == 64 && unasked.err.contains("Replace the signing secret of com.example.bank?"))
+            #expect(unasked.err.contains("stays valid for 1d") && unasked.err.contains("give --yes"), "\(unasked.err)")
+            #expect(try await apply(secrets[1].exposed, "--yes").status == 0)
+            let second = try await apply(secrets[2].exposed, "--yes")
+            #expect(second.status == 1 && second.err.contains("freshet apps end-rotation --app com.example.bank"))
+            let signing = try await store.directory().apps["com.example.bank"]?.signingSecrets
+            #expect(signing == [secrets[1].bytes, secrets[0].bytes])
+        }
+    }
+
     @Test("All errors in a manifest are reported with their lines, and nothing is applied")
     func wrongManifest() async throws {
         try await withStore([]) { store in

@@ -36,9 +36,16 @@ protocol AppCommand: StoreCommand {
 extension AppCommand {
     var app: String { options.app }
     var output: OutputOptions { options.output }
+
+    func run() async throws {
+        try await output.settings.withStore { store, settings in
+            try await store.requireApp(app)
+            try await run(store, settings)
+        }
+    }
 }
 
-/// Confirmation of a change that cannot be undone.
+/// Confirmation of a change that cannot be undone, or that others have to follow.
 struct Confirmation: ParsableArguments {
     @Flag(help: "Do not ask.")
     var yes = false
@@ -47,20 +54,35 @@ struct Confirmation: ParsableArguments {
     ///
     /// - Parameters:
     ///   - question: question to answer with yes or no, such as "Erase it?".
+    ///   - consequence: what the change means, as a sentence.
     ///   - refusal: message if the answer is no.
     /// - Throws: `CommandFailure` if the answer is no or standard input is not a terminal.
-    func ask(_ question: String, refusal: String) throws {
+    func ask(_ question: String, consequence: String = "This cannot be undone.", refusal: String) throws {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
-            throw CommandFailure(.usage, "this cannot be undone: standard input is not a terminal, so give --yes")
+            throw CommandFailure(
+                .usage, "\(question) \(consequence) Standard input is not a terminal, so give --yes")
         }
-        Terminal.complain("\(question) This cannot be undone. [y/N]")
+        Terminal.complain("\(question) \(consequence) [y/N]")
         guard ["y", "yes"].contains(readLine()?.lowercased()) else { throw CommandFailure(.failure, refusal) }
     }
 }
 
 /// Look-ups with failures for commands.
 extension WidgetStore {
+    func requireApp(_ name: String) async throws {
+        let names = try await query(.readSecrets(app: nil)).map(\.name)
+        guard !names.contains(where: { Text.equal($0, name) }) else { return }
+        throw Self.notRegistered(name, among: names)
+    }
+
+    /// Error for an app that is not registered.
+    static func notRegistered(_ name: String, among names: [String] = []) -> CommandFailure {
+        let hint = name.hint(among: names)
+        let advice = hint.isEmpty ? "; `freshet apps list` shows all" : hint
+        return CommandFailure(.failure, "no app \(Text.quoted(name)) is registered\(advice)")
+    }
+
     func kind(_ kind: String, of app: String) async throws -> RegisteredKind {
         let kinds = try await query(.listKinds(app: app))
         guard let found = kinds.first(where: { Text.equal($0.name, kind) }) else {
