@@ -31,8 +31,8 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            if let app { try await store.requireApp(app) }
             let apps = try await store.query(.readSecrets(app: app))
-            if let app, apps.isEmpty { throw AppsCommand.unknown(app) }
             output.print(
                 apps.map(\.json),
                 columns: [
@@ -81,7 +81,7 @@ struct AppsCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let secret = try newSecret()
             guard let rotation = try await store.rotateSecret(app: app, to: secret.bytes, keepingOld: keepOld)
-            else { throw AppsCommand.unknown(app) }
+            else { throw WidgetStore.notRegistered(app) }
             report(rotation, secret)
         }
 
@@ -117,15 +117,10 @@ struct AppsCommand: AsyncParsableCommand {
         @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
-            guard try await !store.query(.readSecrets(app: app)).isEmpty else { throw AppsCommand.unknown(app) }
             let isEnded = try await store.endSecretRotation(app: app)
             output.print(
                 ["app": .string(app), "ended": .bool(isEnded)],
                 or: isEnded ? "\(app)'s previous secret is not valid any more" : "\(app) has no previous secret")
         }
-    }
-
-    private static func unknown(_ app: String) -> CommandFailure {
-        CommandFailure(.failure, "no app \(Text.quoted(app)) is registered; `freshet apps list` shows all")
     }
 }

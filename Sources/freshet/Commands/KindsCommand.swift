@@ -117,6 +117,7 @@ struct KindsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
+            if let app { try await store.requireApp(app) }
             let kinds = try await store.query(.listKinds(app: app))
             let moves = try await KindsCommand.moves(in: store)
             if output.json {
@@ -146,7 +147,7 @@ struct KindsCommand: AsyncParsableCommand {
         }
     }
 
-    struct Show: StoreCommand {
+    struct Show: AppCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows one kind as it is registered, as JSON.",
             discussion: """
@@ -154,16 +155,13 @@ struct KindsCommand: AsyncParsableCommand {
                 defaults take their place. `freshet widgets show` names them.
 
                 Example:
-                  freshet kinds show com.example.bank RecentPurchases
+                  freshet kinds show --app com.example.bank RecentPurchases
                 """)
-
-        @Argument(help: "The app's bundle identifier.")
-        var app: String
 
         @Argument(help: "The kind's name.")
         var kind: String
 
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var options: AppOptions
 
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let found = try await store.kind(kind, of: app)

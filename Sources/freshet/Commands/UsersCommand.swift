@@ -34,7 +34,7 @@ struct UsersCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             try confirmation.ask("Erase \(Text.quoted(user)) of \(Text.quoted(app))?", refusal: "nothing was erased")
             guard let erasure = try await store.erase(user: user, of: app) else {
-                throw CommandFailure(.failure, "no app \(Text.quoted(app)) is registered")
+                throw WidgetStore.notRegistered(app)
             }
             output.print(
                 erasure.json,

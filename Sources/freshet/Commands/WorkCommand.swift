@@ -43,9 +43,7 @@ struct WorkCommand: StoreCommand {
     }
 
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
-        if let app, try await store.query(.listKinds(app: app)).isEmpty {
-            throw try await store.notFound(nil, of: app)
-        }
+        if let app { try await store.requireApp(app) }
         let deadline = timeout.map { ContinuousClock.now + $0 }
         var work = try await read(store)
         while wait, work.isDue, deadline.map({ $0 > .now }) ?? true {

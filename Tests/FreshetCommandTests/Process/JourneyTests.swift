@@ -179,7 +179,7 @@ struct JourneyTests {
             }
             func show(_ kind: String) async throws -> (status: Int32, out: String, err: String) {
                 try await FreshetProcess.run(
-                    ["kinds", "show", "com.example.bank", kind],
+                    ["kinds", "show", "--app", "com.example.bank", kind],
                     environment: ["FRESHET_POSTGRES_URL": store.connectionString])
             }
             #expect(try await apply(manifest(maxBatch: 50), "--dry-run", to: store).status == 0)

@@ -43,9 +43,30 @@ struct OperateTests {
             #expect(list.count == 5)
             #expect(list.contains { $0.contains("Purchases") && $0.contains("paused, app paused") })
             #expect(list.contains { $0.contains("com.example.other") && $0.contains("live") })
-            let shown = try await freshet.json("kinds", "show", Self.app, "DueDate")
+            let shown = try await freshet.json("kinds", "show", "--app", Self.app, "DueDate")
             #expect(shown["paused"] == true && shown["pausedAt"] == .null && shown["appPausedAt"] == app["pausedAt"])
             #expect(shown["retired"] == false && shown["move"] == .null)
+        }
+    }
+
+    @Test("A command for an app that is not registered says so, with a suggestion")
+    func wrongApp() async throws {
+        try await withStore { store in
+            let freshet = Shell(store: store)
+            for arguments in [
+                ["explain", "--app", "com.example.bnak", "w1"],
+                ["timelines", "show", "--app", "com.example.bnak", "--widget", "w1"],
+                ["widgets", "list", "--app", "com.example.bnak"], ["kinds", "list", "--app", "com.example.bnak"],
+                ["work", "--app", "com.example.bnak"],
+            ] {
+                let result = try await FreshetProcess.run(
+                    arguments, environment: ["FRESHET_POSTGRES_URL": store.connectionString])
+                #expect(result.status == 1, "\(arguments)")
+                #expect(
+                    result.err.contains(
+                        #"no app "com.example.bnak" is registered; did you mean "com.example.bank"?"#), "\(result.err)")
+            }
+            #expect(try await freshet("explain", "--app", Self.app, "w9").err.contains(#"has no widget "w9""#))
         }
     }
 
@@ -143,7 +164,7 @@ struct OperateTests {
                     arguments, environment: ["FRESHET_POSTGRES_URL": store.connectionString])
                 #expect(gone.status == 1 && gone.err.contains(#"has no widget "w1""#))
             }
-            let shown = try await freshet.json("kinds", "show", Self.app, "Purchases")
+            let shown = try await freshet.json("kinds", "show", "--app", Self.app, "Purchases")
             #expect(shown["retired"] == true && shown["timelinesLeft"] == 1)
             #expect(try await freshet("kinds", "list").out.contains("retired"))
 
@@ -172,7 +193,7 @@ struct OperateTests {
                 #expect(again.arrayValue?.allSatisfy { $0["moving"] == nil } == true)
             }
             #expect(try await freshet("kinds", "list").out.contains("moving"))
-            let move = try #require(try await freshet.json("kinds", "show", Self.app, "Purchases")["move"])
+            let move = try #require(try await freshet.json("kinds", "show", "--app", Self.app, "Purchases")["move"])
             #expect(move["pass"] == 1 && move["moved"] == 0 && move["passProgress"] == 0)
         }
     }

@@ -28,7 +28,7 @@ struct AppOptions: ParsableArguments {
     @OptionGroup var output: OutputOptions
 }
 
-/// A command on the data of one app.
+/// A command on the data of one registered app.
 protocol AppCommand: StoreCommand {
     var options: AppOptions { get }
 }
