@@ -27,20 +27,37 @@ struct Freshet: AsyncParsableCommand {
             PostgreSQL cannot be reached; 78 the settings are wrong, or migrations are missing.
             """,
         version: FreshetNode.version,
-        subcommands: [
-            RunCommand.self, HealthCommand.self, MigrateCommand.self, KindsCommand.self, PublishCommand.self,
-            WidgetsCommand.self,
-            TimelinesCommand.self, RelevanceCommand.self, ExplainCommand.self, ForecastCommand.self,
-            PlaceholdersCommand.self,
-            UsersCommand.self, DevicesCommand.self, DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self,
-            WorkCommand.self,
-            ConfigCommand.self,
-            KafkaCommand.self, TopicsCommand.self, DoctorCommand.self, ProviderCommand.self, TokensCommand.self,
-            DemoCommand.self, AppsCommand.self,
-            CapacityCommand.self, SimulateCommand.self,
-            LintCommand.self, PreviewCommand.self, OptionsCommand.self, ReloadCommand.self, PauseCommand.self,
-            ResumeCommand.self,
-            CancelCommand.self,
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Start",
+                subcommands: [
+                    DemoCommand.self, RunCommand.self, MigrateCommand.self, TopicsCommand.self, KafkaCommand.self,
+                    ConfigCommand.self, DoctorCommand.self, HealthCommand.self, CapacityCommand.self,
+                ]),
+            CommandGroup(
+                name: "Provider development",
+                subcommands: [
+                    LintCommand.self, PreviewCommand.self, SimulateCommand.self, ProviderCommand.self,
+                ]),
+            CommandGroup(
+                name: "App",
+                subcommands: [
+                    KindsCommand.self, AppsCommand.self, TokensCommand.self, OptionsCommand.self,
+                    PlaceholdersCommand.self,
+                ]),
+            CommandGroup(name: "Event", subcommands: [PublishCommand.self, ReloadCommand.self]),
+            CommandGroup(
+                name: "Widget",
+                subcommands: [
+                    ExplainCommand.self, WidgetsCommand.self, TimelinesCommand.self, RelevanceCommand.self,
+                    UsersCommand.self, DevicesCommand.self,
+                ]),
+            CommandGroup(
+                name: "Operation",
+                subcommands: [
+                    WorkCommand.self, ForecastCommand.self, PauseCommand.self, ResumeCommand.self, CancelCommand.self,
+                    DeadLettersCommand.self, IngestCommand.self, PositionsCommand.self,
+                ]),
         ])
 
     static func main() async {

@@ -20,6 +20,7 @@ package enum Program {
         limitHeapArenas(processors: process.activeProcessorCount, environment: process.environment)
         var failing: any ParsableCommand.Type = root
         do {
+            try requireSubcommands(Array(process.arguments.dropFirst()), of: root)
             var command = try await root.asyncParseAsRoot()
             failing = type(of: command)
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -44,6 +45,30 @@ package enum Program {
             end(failure.status.rawValue)
         }
         end(0)
+    }
+
+    /// Checks the names of subcommands, for which the parser has no suggestions: it complains about an option of a
+    /// mistyped subcommand instead.
+    ///
+    /// - Throws: ``CommandFailure`` if a command with subcommands has none with this name.
+    static func requireSubcommands(
+        _ arguments: [String], of root: any ParsableCommand.Type
+    ) throws(CommandFailure) {
+        var command = root
+        var path = root._commandName
+        for name in arguments {
+            let subcommands = command.configuration.subcommands
+            guard !subcommands.isEmpty, !name.hasPrefix("-") else { return }
+            // The parser adds this one: `freshet help explain`.
+            if name == "help" { continue }
+            guard let next = subcommands.first(where: { $0._commandName == name }) else {
+                let hint = name.hint(among: subcommands.map { $0._commandName })
+                let advice = hint.isEmpty ? "; `\(path) --help` lists all" : hint
+                throw CommandFailure(.usage, "\(path) has no command \(Text.quoted(name))\(advice)")
+            }
+            command = next
+            path += " \(name)"
+        }
     }
 
     /// Ends the process without exit handlers. Threads of C libraries may still run, such as one that connects to

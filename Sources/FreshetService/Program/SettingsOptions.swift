@@ -146,13 +146,60 @@ package struct DeviceEnvironment: ParsableArguments {
     }
 }
 
+extension Option {
+    /// Creates an option whose help shows its default. The parser leaves out the defaults of options with a transform.
+    package init(
+        wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp,
+        transform: @escaping @Sendable (String) throws -> Value
+    ) {
+        var help = help
+        help.abstract += " (default: \(OptionText.text(wrappedValue)))"
+        self.init(
+            wrappedValue: wrappedValue, name: name, parsing: .next, help: help, completion: nil, transform: transform)
+    }
+}
+
 /// Conversions of options' values.
 package enum OptionText {
+    /// The text from which an option reads the value.
+    static func text(_ value: some Any) -> String {
+        switch value {
+        case let duration as Duration: duration.text
+        case let family as WidgetFamily: family.name
+        case let configuration as WidgetConfiguration: configuration.canonical
+        default: "\(value)"
+        }
+    }
+
+    /// Description of times as text, for help and messages.
+    package static let timeForm = "an RFC 3339 time, or one such as now-1h"
+
     @Sendable package static func time(_ text: String) throws -> Timestamp {
-        guard let time = Timestamp(rfc3339: text) else {
-            throw ValidationError("\(Text.quoted(text)): expected an RFC 3339 time such as 2026-01-31T08:00:00Z")
+        guard let time = Timestamp(rfc3339: text) ?? relativeTime(text) else {
+            throw ValidationError("\(Text.quoted(text)): expected \(timeForm)")
         }
         return time
+    }
+
+    /// `now`, `now-1h`, `now+10m`.
+    private static func relativeTime(_ text: String) -> Timestamp? {
+        guard text.hasPrefix("now") else { return nil }
+        let distance = text.dropFirst("now".count)
+        guard let sign = distance.first else { return Timestamp.now() }
+        guard "+-".contains(sign), let duration = Duration(text: String(distance.dropFirst())) else { return nil }
+        return sign == "+" ? Timestamp.now() + duration : Timestamp.now() - duration
+    }
+
+    /// Description of dates as text, for help and messages.
+    package static let dateForm = "a date such as 2026-06-22, yesterday, today or tomorrow"
+
+    /// A date such as `2026-06-22` in the clock's time zone; nil for a text that is not of ``dateForm``.
+    package static func date(_ text: String, _ clock: LocalClock, now: Timestamp = Timestamp.now()) -> String? {
+        let distances = ["yesterday": -1, "today": 0, "tomorrow": 1]
+        guard let distance = distances[text] else { return clock.day(of: text).map { _ in text } }
+        // Days of UTC have 24 hours each.
+        return Timestamp(rfc3339: "\(clock.date(now))T00:00:00Z")
+            .map { LocalClock.utc.date($0 + .seconds(86_400) * distance) }
     }
 
     /// A number of a range.

@@ -36,7 +36,7 @@ package struct SimulateCommand: AsyncParsableCommand {
             past its policy's time. p50, p95 and p99 are the values that 50, 95 and 99 % of the cases do not exceed.
 
             Examples:
-              freshet simulate --manifest bank.yaml --from 2026-06-22 --days 7 --report week.html
+              freshet simulate --manifest bank.yaml --from today --days 7 --report week.html
               freshet simulate --manifest bank.yaml --provider http://127.0.0.1:8090/bank --people 20 --days 2
               freshet simulate --manifest bank.yaml --events events.jsonl --people 0 --json
               freshet simulate --manifest bank.yaml --replay --budget DueDate=20 --spacing DueDate=15m
@@ -57,7 +57,7 @@ package struct SimulateCommand: AsyncParsableCommand {
 
     @Option(
         help:
-            "First day, or time, of what is counted. Default: today; with --events, the first event's day; with --replay, yesterday.",
+            "First day, such as 2026-06-22 or yesterday, or time, of what is counted. Default: today; with --events, the first event's day; with --replay, yesterday.",
         transform: Self.time)
     var from: Timestamp?
 
@@ -68,7 +68,7 @@ package struct SimulateCommand: AsyncParsableCommand {
     var days: Int?
 
     @Option(
-        help: "Days before --from that are simulated and not counted; 3 by default.",
+        help: "Days before --from that are simulated and not counted.",
         transform: OptionText.number(0...60))
     var warmUp = 3
 
@@ -94,10 +94,11 @@ package struct SimulateCommand: AsyncParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
-    /// A date, whose midnight in UTC it is, or an RFC 3339 time.
+    /// A date, whose midnight in UTC it is, or a time.
     private static func time(_ text: String) throws -> Timestamp {
-        guard let time = LocalClock.utc.day(of: text)?.lowerBound ?? Timestamp(rfc3339: text) else {
-            throw ValidationError("\(Text.quoted(text)): expected a date such as 2026-06-22, or an RFC 3339 time")
+        let day = OptionText.date(text, .utc).flatMap { LocalClock.utc.day(of: $0) }
+        guard let time = day?.lowerBound ?? (try? OptionText.time(text)) else {
+            throw ValidationError("\(Text.quoted(text)): expected \(OptionText.dateForm), or \(OptionText.timeForm)")
         }
         return time
     }

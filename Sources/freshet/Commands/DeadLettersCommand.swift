@@ -34,7 +34,7 @@ struct DeadLettersCommand: AsyncParsableCommand {
 
                 Examples:
                   freshet dead-letters list --app com.example.bank
-                  freshet dead-letters list --cause unknownApp --since 2026-01-31T08:00:00Z --json
+                  freshet dead-letters list --cause unknownApp --since now-1h --json
                   freshet dead-letters list --diverted
                 """)
 
@@ -158,10 +158,10 @@ struct DeadLetterOptions: ParsableArguments {
     @Option(help: "Only from this partition.", transform: OptionText.number(0...Int32.max))
     var partition: Int32?
 
-    @Option(help: "Only those kept at or after this time, RFC 3339.", transform: OptionText.time)
+    @Option(help: "Only those kept at or after this time: \(OptionText.timeForm).", transform: OptionText.time)
     var since: Timestamp?
 
-    @Option(help: "Only those kept before this time, RFC 3339.", transform: OptionText.time)
+    @Option(help: "Only those kept before this time.", transform: OptionText.time)
     var until: Timestamp?
 
     @Option(
@@ -326,7 +326,7 @@ extension DeadLettersCommand {
                 `freshet dead-letters show ID --raw` shows the letter. The message in Kafka stays as it is.
 
                 Examples:
-                  freshet dead-letters edit 4711 --header ce_time=2026-06-22T10:00:00Z
+                  freshet dead-letters edit 4711 --header "ce_time=$(date -u +%FT%TZ)"
                   freshet dead-letters edit 4711 --without-header ce_time
                   freshet dead-letters edit 4711 --payload event.json
                 """)

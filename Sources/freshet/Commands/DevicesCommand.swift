@@ -96,10 +96,10 @@ struct DevicesCommand: AsyncParsableCommand {
                 are left alone, and so are those with an APNs token.
 
                 Example:
-                  freshet devices replay --app com.example.bank --since 2026-06-22T10:00:00Z
+                  freshet devices replay --app com.example.bank --since now-1h
                 """)
 
-        @Option(help: "RFC 3339 time since which the devices were notified.", transform: OptionText.time)
+        @Option(help: "Time since which the devices were notified: \(OptionText.timeForm).", transform: OptionText.time)
         var since: Timestamp
 
         @OptionGroup var options: AppOptions

@@ -22,13 +22,13 @@ struct RelevanceCommand: AsyncParsableCommand {
 
                 Examples:
                   freshet relevance show --app com.example.bank --widget w1
-                  freshet relevance show --app com.example.bank --widget w1 --day 2026-06-22 --svg day.svg
+                  freshet relevance show --app com.example.bank --widget w1 --day tomorrow --svg day.svg
                 """)
 
         @Option(help: "The widget's id.")
         var widget: String
 
-        @Option(help: "Day such as 2026-06-22 in the widget's time zone; today by default.")
+        @Option(help: "Day in the widget's time zone, \(OptionText.dateForm); today by default.")
         var day: String?
 
         @Option(help: "Write the chart to this file as SVG.")
@@ -37,8 +37,8 @@ struct RelevanceCommand: AsyncParsableCommand {
         @OptionGroup var options: AppOptions
 
         func validate() throws {
-            if let day, LocalClock.utc.day(of: day) == nil {
-                throw ValidationError("--day \(Text.quoted(day)): expected a date such as 2026-06-22")
+            if let day, OptionText.date(day, .utc) == nil {
+                throw ValidationError("--day \(Text.quoted(day)): expected \(OptionText.dateForm)")
             }
         }
 
@@ -59,8 +59,9 @@ struct RelevanceCommand: AsyncParsableCommand {
             guard let clock = LocalClock(timeZone: zone) else {
                 throw CommandFailure(.failure, "the time zone \(Text.quoted(zone)) is not known here")
             }
+            let date = OptionText.date(day ?? "today", clock, now: detail.readAt) ?? clock.date(detail.readAt)
             let chart = RelevanceDay(
-                title: "\(detail.kind) \(widget)", date: day ?? clock.date(detail.readAt), clock: clock,
+                title: "\(detail.kind) \(widget)", date: date, clock: clock,
                 curve: record.curve(after: curve), ranks: RelevanceRanks(record.history, with: record.curve))
             if let svg { try chart.chart.document.save(to: svg) }
             output.print(chart.json, or: chart.text)

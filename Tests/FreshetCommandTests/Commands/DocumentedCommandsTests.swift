@@ -24,7 +24,7 @@ struct DocumentedCommandsTests {
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/api.md", "deploy/observe.md", "README.md",
             "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
-            "CONTRIBUTING.md", "DESIGN.md",
+            "CONTRIBUTING.md", "DESIGN.md", "deploy/stacks.md", "deploy/delivery.md",
         ])
     func documents(_ path: String) throws {
         let commands = DocumentedCommands.find("freshet", in: try Self.text(path))
@@ -33,6 +33,25 @@ struct DocumentedCommandsTests {
             let problem = DocumentedCommands.problem(with: command, of: Freshet.self)
             #expect(problem == nil, "\(path): \(command)")
         }
+    }
+
+    @Test("No command in the documents and the help has a date, so that all work on any day")
+    func dates() throws {
+        let pattern = /\d{4}-\d{2}-\d{2}/
+        for path in [
+            "README.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
+            "deploy/stacks.md", "deploy/delivery.md", "deploy/runbook.md", "deploy/api.md", "deploy/README.md",
+        ] {
+            let dated = DocumentedCommands.find("freshet", in: try Self.text(path)).filter { $0.contains(pattern) }
+            #expect(dated.isEmpty, "\(path): \(dated)")
+        }
+        func check(_ command: any ParsableCommand.Type) {
+            let lines = command.configuration.discussion.split(separator: "\n")
+            let dated = lines.filter { $0.contains("freshet ") && $0.contains(pattern) }
+            #expect(dated.isEmpty, "\(dated)")
+            for child in command.configuration.subcommands { check(child) }
+        }
+        check(Freshet.self)
     }
 
     @Test("The check reports missing commands and options")

@@ -143,6 +143,56 @@ struct CommandHelpTests {
     }
 
     @Test(
+        "A mistyped subcommand has a suggestion, whatever options follow",
+        arguments: [
+            (["explian", "--app", "x"], #"freshet has no command "explian"; did you mean "explain"?"#),
+            (["kinds", "aply", "--dry-run"], #"freshet kinds has no command "aply"; did you mean "apply"?"#),
+            (["help", "explian"], "did you mean"), (["kinds", "help", "xyz"], "`freshet kinds --help` lists all"),
+            (["explain", "--app", "x"], nil), (["kinds", "--help"], nil), (["--version", "x"], nil), ([], nil),
+            (["publish", "psh"], nil),
+        ] as [([String], String?)])
+    func mistyped(_ arguments: [String], _ problem: String?) {
+        do throws(CommandFailure) {
+            try Program.requireSubcommands(arguments, of: Freshet.self)
+            #expect(problem == nil)
+        } catch {
+            #expect(error.status == .usage)
+            #expect(problem.map { error.message.contains($0) } ?? false, "\(error.message)")
+        }
+    }
+
+    @Test("Help groups the subcommands by their use")
+    func groups() {
+        let help = Freshet.helpMessage()
+        #expect(Freshet.configuration.ungroupedSubcommands.isEmpty)
+        for group in Freshet.configuration.groupedSubcommands {
+            #expect(help.contains("\(group.name.uppercased()) SUBCOMMANDS:"), "\(help)")
+        }
+    }
+
+    @Test(
+        "Help shows the defaults of options, also of those that are converted",
+        arguments: [
+            (DemoCommand.self, "(default: 20000)"), (HealthCommand.self, "(default: 5s)"),
+            (PublishCommand.self, "(default: systemSmall)"), (OptionsCommand.self, "(default: {})"),
+            (KindsCommand.Stats.self, "(default: 1)"), (TokensCommand.Issue.self, "(default: 1h)"),
+        ] as [(any ParsableCommand.Type, String)])
+    func defaults(_ command: any ParsableCommand.Type, _ expected: String) {
+        let words = Freshet.helpMessage(for: command).split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(words.contains(expected), "\(words)")
+    }
+
+    @Test("Every command that prints data has --json")
+    func json() {
+        // These print one line of JSON as soon as they listen, or are watched by a person.
+        let others = ["RunCommand", "KafkaCommand", "ProviderCommand", "DemoCommand", "PreviewCommand"]
+        for command in Self.all(Freshet.self) where command.configuration.subcommands.isEmpty {
+            guard !others.contains("\(command)") else { continue }
+            #expect(Freshet.helpMessage(for: command).contains("--json"), "\(command)")
+        }
+    }
+
+    @Test(
         "Options after the name of an event are read",
         arguments: [
             ["publish", "push", "--app", "a", "--user", "u", "--json", "--set", "api.port=1", "--config", "x.yaml"]
