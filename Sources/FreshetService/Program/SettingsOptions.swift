@@ -127,8 +127,8 @@ package struct DeviceEnvironment: ParsableArguments {
     @Option(help: "The device's language, BCP 47.")
     var locale = "en-US"
 
-    @Option(help: "The device's time zone, IANA.")
-    var timeZone = "Etc/UTC"
+    @Option(help: "The device's time zone, IANA. (default: Etc/UTC)")
+    package var timeZone: String?
 
     package init() {}
 
@@ -138,7 +138,7 @@ package struct DeviceEnvironment: ParsableArguments {
 
     package func model() throws -> WidgetEnvironment {
         do throws(ModelError) {
-            return try WidgetEnvironment(locale: locale, timeZone: timeZone)
+            return try WidgetEnvironment(locale: locale, timeZone: timeZone ?? "Etc/UTC")
         } catch {
             throw ValidationError(
                 error.pointer == "/locale" ? "--locale: \(error.message)" : "--time-zone: \(error.message)")
@@ -231,6 +231,14 @@ package enum OptionText {
             return try WidgetConfiguration(json: Array(text.utf8))
         } catch {
             throw ValidationError("\(error.pointer): \(error.message); expected a flat JSON object")
+        }
+    }
+
+    @Sendable package static func json(_ text: String) throws -> JSONValue {
+        do throws(JSONError) {
+            return try JSONValue.parse(text)
+        } catch {
+            throw ValidationError("not JSON: \(error)")
         }
     }
 

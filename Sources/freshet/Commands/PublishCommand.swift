@@ -29,6 +29,12 @@ struct PublishCommand: AsyncParsableCommand {
               widget viewed       ID --user
               widget environment  a device's language or time zone has changed: ID of the device --user --locale \
             --time-zone --significant-time-change
+              stack changed       STACK WIDGET… --user --device, from top to bottom; no widgets remove the stack
+              stack turned        STACK WIDGET --user --device
+              shortcuts replaced  --user --shortcuts, and --device
+              interaction donated --user --kind, and --configuration, --device, --time-zone
+              device registered   ID of the device --user --channel
+              device unregistered ID of the device --user
             An audience is one of --user, --device, --widget and --everyone. The user of a widget is the partition key \
             that keeps its events in order.
 
@@ -42,10 +48,15 @@ struct PublishCommand: AsyncParsableCommand {
               freshet publish app-change --app com.example.bank --user u42 --state foreground
               freshet publish widget placed --app com.example.bank --user u42 --device d1 --kind DueDate w1
               freshet publish widget environment --app com.example.bank --user u42 --locale de-DE d1
+              freshet publish stack changed --app com.example.bank --user u42 --device d1 home w1 w2
+              freshet publish stack turned --app com.example.bank --user u42 --device d1 home w2
+              freshet publish shortcuts replaced --app com.example.bank --user u42 --shortcuts '[{"kind":"DueDate"}]'
+              freshet publish interaction donated --app com.example.bank --user u42 --kind DueDate --time now-1h
+              freshet publish device registered --app com.example.bank --user u42 --channel '{"webhook":true}' d1
               freshet publish --stdin < events.jsonl
             """)
 
-    @Argument(help: ArgumentHelp("Name of the event, and the id of its widget or device.", valueName: "event"))
+    @Argument(help: ArgumentHelp("Name of the event, and the ids of its widget, stack or device.", valueName: "event"))
     var words: [String] = []
 
     @Flag(name: .customLong("stdin"), help: "Publish the events of JSON lines on standard input.")
@@ -72,6 +83,22 @@ struct PublishCommand: AsyncParsableCommand {
 
     @OptionGroup var environment: DeviceEnvironment
 
+    @Flag(inversion: .prefixedNo, help: "Whether the stack rotates by itself.")
+    var smartRotate = true
+
+    @Flag(inversion: .prefixedNo, help: "Whether the stack takes suggestions.")
+    var suggestions = true
+
+    @Option(
+        help: ArgumentHelp("The whole set of shortcuts, an array as in the event.", valueName: "json"),
+        transform: OptionText.json)
+    var shortcuts: JSONValue?
+
+    @Option(
+        help: ArgumentHelp("Channel of the device's notifications, an object as in the event.", valueName: "json"),
+        transform: OptionText.json)
+    var channel: JSONValue?
+
     @Flag(help: "Midnight passed, or the clock or time zone was set: also reload the device's widgets.")
     var significantTimeChange = false
 
@@ -80,44 +107,6 @@ struct PublishCommand: AsyncParsableCommand {
     func validate() throws {
         if !readsLines { _ = try event() }
         if readsLines, !words.isEmpty { throw ValidationError("--stdin: expected without the name of an event") }
-    }
-
-    /// The event that the arguments describe, with its partition key unless that follows from the event.
-    private func event() throws -> (FreshetEvent, key: String?) {
-        func required<Value>(_ value: Value?, _ name: String) throws -> Value {
-            guard let value else { throw ValidationError("expected \(name)") }
-            return value
-        }
-        let names = words.prefix(words.first == "widget" ? 2 : 1)
-        let ids = words.dropFirst(names.count)
-        let app = try required(app, "--app")
-        func id() throws -> String { try OptionText.identifier(try required(ids.first, "the id")) }
-        func user() throws -> String { try required(scope.user, "--user") }
-        guard ids.count < names.count else { throw ValidationError("unexpected \(ids.joined(separator: " "))") }
-        switch names.joined(separator: " ") {
-        case "push": return (FreshetEvent(try scope.request(app: app, reason: .push)), nil)
-        case "app-change":
-            let reason: ReloadReason = try required(state, "--state") == .foreground ? .foreground : .background
-            return (FreshetEvent(try scope.request(app: app, reason: reason)), nil)
-        case "widget placed":
-            let placement = WidgetPlacement(
-                app: app, widget: try id(), user: try user(), device: try required(scope.device, "--device"),
-                kind: try required(scope.kinds.first, "--kind"), family: family,
-                configuration: configuration ?? .empty, environment: try environment.model())
-            return (FreshetEvent(placement), nil)
-        case "widget configured":
-            let configuration = try required(configuration, "--configuration")
-            return (FreshetEvent(app: app, .widget(.configured(widget: try id(), configuration))), try user())
-        case "widget removed": return (FreshetEvent(app: app, .widget(.removed(widget: try id()))), try user())
-        case "widget viewed": return (FreshetEvent(app: app, .view(widget: try id())), try user())
-        case "widget environment":
-            let change = DeviceChange.environment(
-                device: try id(), try environment.model(), isSignificant: significantTimeChange)
-            return (FreshetEvent(app: app, .device(change)), try user())
-        default:
-            throw ValidationError(
-                "expected push, app-change, widget with placed, configured, removed, viewed or environment, or --stdin")
-        }
     }
 
     func run() async throws {
@@ -175,7 +164,7 @@ struct ReloadCommand: AsyncParsableCommand {
 
 /// Attributes of a published event, and the settings of publishing.
 struct EventOptions: ParsableArguments {
-    @Option(help: "Time of the event (RFC 3339); now by default.", transform: OptionText.time)
+    @Option(help: "Time of the event: \(OptionText.timeForm); now by default.", transform: OptionText.time)
     var time: Timestamp?
 
     @Option(help: "Id of the event; random by default.")

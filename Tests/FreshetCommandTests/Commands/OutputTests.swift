@@ -213,6 +213,18 @@ struct CommandHelpTests {
             ("widget placed --user u --device d --kind K w", nil), ("widget configured --user u w", "--configuration"),
             ("widget configured --user u --configuration {} w", nil), ("widget removed w", "expected --user"),
             ("widget viewed --user u", "expected the id"), ("widget environment --user u d", nil),
+            ("stack changed --user u --device d home w1 w2", nil), ("stack changed --user u --device d home", nil),
+            ("stack changed --user u home w1", "expected --device"),
+            ("stack turned --user u --device d home", "expected"),
+            ("stack turned --user u --device d home w1", nil), ("stack changed --user u --device d", "expected the id"),
+            ("shortcuts replaced --user u --shortcuts []", nil),
+            ("shortcuts replaced --user u", "expected --shortcuts"),
+            ("shortcuts replaced --user u --shortcuts [1]", "/shortcuts/0"),
+            ("interaction donated --user u --kind K", nil), ("interaction donated --user u", "expected --kind"),
+            ("interaction donated --user u --kind K --time-zone Mars/X", "/timeZone"),
+            ("device registered --user u --channel {\"webhook\":true} d", nil),
+            ("device registered --user u d", "expected --channel"), ("device unregistered --user u d", nil),
+            ("stack chnaged --user u --device d home", "did you mean \"stack changed\"?"),
             ("widget", "expected push"), ("--stdin", nil), ("push --stdin", "--stdin: expected without"),
         ] as [(String, String?)])
     func events(_ line: String, _ problem: String?) {

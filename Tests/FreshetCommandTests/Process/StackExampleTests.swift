@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import JSON
 import Synchronization
 import TestSupport
 import Testing
@@ -38,6 +39,32 @@ struct StackExampleTests {
         defer { if process.isRunning { process.terminate() } }
         try await eventually("the example ends") { ending.status.withLock { $0 } != nil }
         #expect(ending.status.withLock { $0 } == 0)
+    }
+
+    @Test("Events of stacks are published by name, and take effect on any day")
+    func names() async throws {
+        try await withInstallation { installation in
+            let (process, _) = try await installation.run()
+            for widget in ["w0", "w1"] {
+                let placed = try await installation.freshet(
+                    "publish", "widget", "placed", "--app", Installation.app, "--user", "u0", "--device", "d0",
+                    "--kind",
+                    "RecentPurchases", widget)
+                #expect(placed.status == 0, "\(placed.err)")
+            }
+            try await Self.run("names.sh", installation)
+            try await eventually("the stack was turned, and the shortcut is to come") {
+                let explained = try await installation.freshet(
+                    "explain", "--app", Installation.app, "--user", "u0", "--stack", "home")
+                return explained.out.contains("* w1") && explained.out.contains("suggestion of DueDate")
+            }
+            let registered = try await installation.freshet(
+                "publish", "device", "registered", "--app", Installation.app, "--user", "u0", "--channel",
+                #"{"webhook":true}"#, "d0", "--json")
+            #expect(try JSONValue.parse(registered.out)["outcome"] == "applied", "\(registered.err)")
+            process.send(signal: SIGTERM)
+            #expect(try await process.end().status == 0)
+        }
     }
 
     @Test("F: AcmeCard's purchases, viewed daily at noon, are suggested at noon by the donations alone")
