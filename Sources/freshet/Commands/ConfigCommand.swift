@@ -56,17 +56,31 @@ struct ConfigCommand: AsyncParsableCommand {
 
     struct Keys: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists the settings: names, variables, defaults and allowed values.")
+            abstract: "Lists the settings: names, variables, defaults and allowed values.",
+            discussion: """
+                Examples:
+                  freshet config keys
+                  freshet config keys postgres.
+                """)
+
+        @Argument(help: "Only settings whose names begin with this.")
+        var prefix = ""
 
         @Flag(help: "Print JSON.")
         var json = false
 
         func run() async throws {
+            let keys = SettingKey.all.filter { $0.name.hasPrefix(prefix) }
+            guard !keys.isEmpty else {
+                let groups = SettingKey.all.compactMap { $0.name.split(separator: ".").first.map(String.init) }
+                let hint = prefix.hint(among: groups + SettingKey.all.map(\.name))
+                throw CommandFailure(.failure, "no setting begins with \(Text.quoted(prefix))\(hint)")
+            }
             if json {
-                Terminal.print(.array(SettingKey.all.map(\.json)))
+                Terminal.print(.array(keys.map(\.json)))
                 return
             }
-            for key in SettingKey.all {
+            for key in keys {
                 Terminal.print("\(key.name)  (\(key.environmentName))")
                 Terminal.print("    \(key.summary)")
                 Terminal.print("    \(key.expectation); default: \(key.defaultText ?? "none")")

@@ -77,9 +77,19 @@ struct PositionsCommand: AsyncParsableCommand {
                         + settings.topics.inputs.joined(separator: ", "))
             }
             let next: Int64? = try await offset == "readable" ? firstReadable(store, settings) : Int64(offset)
+            let previous = try await position(in: store)
             _ = try await store.pool.execute(.setPosition(topic: topic, partition: partition, nextOffset: next))
-            guard output.json else { return }
-            Terminal.print(["topic": .string(topic), "partition": .count(partition), "nextOffset": .count(next)])
+            let place = TopicPartition(topic: topic, partition: partition)
+            output.print(
+                ["topic": .string(topic), "partition": .count(partition), "nextOffset": .count(next)],
+                or: "\(place) continues at \(Self.text(next)) within seconds; it was at \(Self.text(previous))")
+        }
+
+        private static func text(_ offset: Int64?) -> String { offset.map { "offset \($0)" } ?? "its earliest message" }
+
+        /// The next offset of the partition; nil for its earliest message.
+        private func position(in store: WidgetStore) async throws -> Int64? {
+            try await store.query(.listPositions()).first { $0.topic == topic && $0.partition == partition }?.nextOffset
         }
 
         /// The first offset that can be read behind the batch at the position.
@@ -87,9 +97,7 @@ struct PositionsCommand: AsyncParsableCommand {
             let kafka = try settings.requiredKafka()
             let place = TopicPartition(topic: topic, partition: partition)
             let bounds = try await KafkaAdmin(configuration: kafka, logger: .ofCommands).bounds(of: place)
-            let position = try await store.query(.listPositions())
-                .first { $0.topic == topic && $0.partition == partition }?.nextOffset
-            let begin = position ?? bounds.lowerBound
+            let begin = try await position(in: store) ?? bounds.lowerBound
             guard bounds.contains(begin) else {
                 throw CommandFailure(.failure, "the log of \(place) has no message at its position \(begin)")
             }
@@ -133,6 +141,11 @@ struct PositionsCommand: AsyncParsableCommand {
             let check = ClusterCheck(
                 pool: store.pool, kafka: try settings.requiredKafka(), logger: .ofCommands)
             try await check.accept(keepingPositions: keepPositions)
+            output.print(
+                ["accepted": true, "positionsKept": .bool(keepPositions)],
+                or: keepPositions
+                    ? "accepted the cluster; the positions are kept"
+                    : "accepted the cluster; every partition continues at its earliest message")
         }
     }
 }

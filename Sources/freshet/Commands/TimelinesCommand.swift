@@ -15,15 +15,15 @@ struct TimelinesCommand: AsyncParsableCommand {
 
     struct Show: AppCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows one timeline as JSON: its state, its current entry and its content.",
+            abstract: "Shows one timeline: its state and its entries, with the one that a widget shows now.",
             discussion: """
-                The member shown is what a widget shows now: the entry of the timeline, or its snapshot or placeholder until \
-                there is one.
+                The entry with * is shown now. Until there is a timeline, that is its snapshot or its placeholder. With --json \
+                it is the member shown.
 
                 Examples:
                   freshet timelines show --app com.example.bank --widget w1
                   freshet timelines show --app com.example.bank 0f5c6d1e-9a52-4b7e-8d21-3b9f6a7c4e10
-                  freshet timelines show --app com.example.bank --widget w1 --at 2026-01-01T09:00:00Z
+                  freshet timelines show --app com.example.bank --widget w1 --at now+1h --json
                 """)
 
         @Argument(help: "The timeline's id.")
@@ -32,7 +32,7 @@ struct TimelinesCommand: AsyncParsableCommand {
         @Option(help: "The timeline that this widget shows.")
         var widget: String?
 
-        @Option(help: "Time of the shown entry (RFC 3339); now by default.", transform: OptionText.time)
+        @Option(help: "Time of the shown entry: \(OptionText.timeForm); now by default.", transform: OptionText.time)
         var at: Timestamp?
 
         @OptionGroup var options: AppOptions
@@ -49,7 +49,8 @@ struct TimelinesCommand: AsyncParsableCommand {
         func run(_ store: WidgetStore, _ settings: Settings) async throws {
             let detail = try await detail(in: store)
             do throws(JSONError) {
-                Terminal.print(try detail.json(at: at))
+                let document = try detail.json(at: at)
+                output.print(document, or: detail.lines(document, at: at ?? detail.readAt).joined(separator: "\n"))
             } catch {
                 throw CommandFailure(.failure, "the stored timeline \(detail.id) is not JSON: \(error)")
             }
@@ -62,6 +63,55 @@ struct TimelinesCommand: AsyncParsableCommand {
             }
             return try await store.timeline(ofWidget: widget ?? "", of: app)
         }
+    }
+}
+
+extension TimelineDetail {
+    /// The timeline as text: one labelled statement per line, and its entries as a table.
+    ///
+    /// - Parameters:
+    ///   - document: its JSON for the time.
+    ///   - time: time of the shown entry.
+    fileprivate func lines(_ document: JSONValue, at time: Timestamp) -> [String] {
+        var lines: [String] = []
+        func add(_ label: String, _ text: String) {
+            lines.append(label + String(repeating: " ", count: max(1, 11 - label.count)) + text)
+        }
+        let identity = [
+            "\(app) \(kind)", timeline.family?.name, timeline.locale, timeline.timeZone,
+            timeline.user.map { "user \(Text.printable($0, maximum: 256))" }, timeline.configuration.canonical,
+        ]
+        add("timeline", id.description)
+        add("of", identity.compactMap(\.self).joined(separator: " · "))
+        add("state", isStale ? "stale: requested after the last render" : "all requests are rendered")
+        if let nextLook { add("next", "looked at \(nextLook.words(from: readAt))") }
+        if let revision, let storedAt { add("stored", "revision \(revision), \(storedAt.words(from: readAt))") }
+        if let policy = document["content"]?["policy"] { add("policy", Self.text(policy)) }
+        if let url { add("link", Text.printable(url, maximum: 2_048)) }
+        return lines + [""] + entries(document, at: time)
+    }
+
+    /// The entries; the shown one is marked.
+    private func entries(_ document: JSONValue, at time: Timestamp) -> [String] {
+        let shown = document["shown"] ?? .null
+        guard let entries = document["content"]?["entries"]?.arrayValue else {
+            let source = shown["source"]?.stringValue.map { " of the \($0)" } ?? ""
+            return ["* \(shown["state"]?.stringValue ?? "")\(source)  " + Self.text(shown["entry"] ?? .null)]
+        }
+        let date = document["currentEntry"]?["date"]
+        return TextTable(
+            "  DATE", "ENTRY",
+            rows: entries.map { entry in
+                let mark = date != nil && entry["date"] == date ? "* " : "  "
+                var members = entry.objectValue ?? JSONObject()
+                members["date"] = nil
+                return [mark + (entry["date"]?.stringValue ?? "-"), Self.text(.object(members))]
+            }
+        ).lines
+    }
+
+    private static func text(_ value: JSONValue) -> String {
+        Text.printable(String(decoding: value.encoded, as: UTF8.self), maximum: 2_000)
     }
 }
 

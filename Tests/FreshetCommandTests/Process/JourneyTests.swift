@@ -37,7 +37,10 @@ struct JourneyTests {
 
             let text = try await installation.freshet("timelines", "show", "--app", Self.app, "--widget", "w1")
             #expect(text.status == 0)
-            #expect(try JSONValue.parse(text.out)["state"]?["stale"] == false && text.out.contains("Acme Card"))
+            #expect(text.out.contains("\nstate      all requests are rendered\n"), "\(text.out)")
+            // The shown entry is marked, and there once.
+            let shown = text.out.split(separator: "\n").filter { $0.hasPrefix("* ") }
+            #expect(shown.count == 1 && shown[0].contains("Acme Card"), "\(text.out)")
             let early = try await installation.freshet(
                 "timelines", "show", "--app", Self.app, "--widget", "w1", "--at", "2001-01-01T00:00:00Z", "--json")
             #expect(try JSONValue.parse(early.out)["currentEntry"] == .null)

@@ -115,6 +115,15 @@ struct MachineOutputTests {
         }
     }
 
+    @Test("`config keys` lists the settings that begin with a prefix")
+    func keys() async throws {
+        let listed = try await FreshetProcess.run(["config", "keys", "workers.", "--json"])
+        let workers = try JSONValue.parse(listed.out).arrayValue ?? []
+        #expect(workers.count > 5 && workers.allSatisfy { $0["name"]?.stringValue?.hasPrefix("workers.") == true })
+        let wrong = try await FreshetProcess.run(["config", "keys", "worker_"])
+        #expect(wrong.status == 1 && wrong.err.contains(#"no setting begins with "worker_"; did you mean "workers"?"#))
+    }
+
     @Test("`health`, `tokens` and `positions` print JSON")
     func data() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("t-\(UUID().uuidString)")
@@ -142,6 +151,11 @@ struct MachineOutputTests {
             let expected: JSONValue = ["topic": "freshet.pushes", "partition": 3, "nextOffset": 12]
             #expect(
                 try await json("positions", "set", "freshet.pushes", "3", "12", environment: environment) == expected)
+            let moved = try await FreshetProcess.run(
+                ["positions", "set", "freshet.pushes", "3", "earliest"], environment: environment)
+            #expect(
+                moved.out.contains("continues at its earliest message within seconds; it was at offset 12"),
+                "\(moved.out)")
             let apps = try await json("apps", "list", environment: environment).arrayValue ?? []
             #expect(apps.compactMap { $0["app"]?.stringValue } == [TestKinds.app, TestKinds.otherApp])
 
