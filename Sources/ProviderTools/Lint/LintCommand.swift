@@ -22,6 +22,7 @@ package struct LintCommand: AsyncParsableCommand {
               freshet lint --sample
               freshet lint --manifest kinds.yaml --kind RecentPurchases --user u42
               freshet lint --provider http://127.0.0.1:8090/bank --kind DueDate --secret-file bank.secret
+              freshet lint --manifest kinds.yaml --json
               freshet lint --manifest kinds.yaml --format sarif > lint.sarif
 
             Exit status: 0 no findings of the severity of --fail-on or above; 1 findings; 64 the command line is wrong; \
@@ -33,6 +34,9 @@ package struct LintCommand: AsyncParsableCommand {
     @Option(help: "Form of the report: text, json or sarif (2.1.0).")
     var format = LintReport.Format.text
 
+    @Flag(help: "Print JSON, as --format json does.")
+    var json = false
+
     @Option(help: "Lowest severity that fails: note, warning or error.")
     var failOn = LintRule.Severity.warning
 
@@ -42,6 +46,7 @@ package struct LintCommand: AsyncParsableCommand {
     package init() {}
 
     package func validate() throws {
+        if json, format == .sarif { throw ValidationError("expected one of --json and --format sarif") }
         for id in ignore where !LintRule.all.contains(where: { $0.id == id }) {
             let hint = id.hint(among: LintRule.all.map(\.id))
             throw ValidationError("--ignore: there is no rule \(Text.quoted(id))\(hint)")
@@ -51,7 +56,7 @@ package struct LintCommand: AsyncParsableCommand {
     package func run() async throws {
         let settings = try ProviderTrial.settings(options.settings)
         let report = try await report(settings)
-        Terminal.print(report.text(format))
+        Terminal.print(report.text(json ? .json : format))
         if report.findings.contains(where: report.fails) {
             throw ExitCode(CommandStatus.failure.rawValue)
         }

@@ -17,7 +17,9 @@ extension LintRule {
             guard let failure = request.failure else { return nil }
             // The provider need not have these endpoints.
             if failure.saysAbsent, [.snapshot, .placeholder].contains(request.endpoint) { return nil }
+            let isUnsigned = observation.kind.secrets.isEmpty && (failure.status == 401 || failure.status == 403)
             return "POST \(request.endpoint.path): \(failure.message)"
+                + (isUnsigned ? "; no secret was given: --secret-file" : "")
         }
     }
 

@@ -249,6 +249,17 @@ struct TrialOptions: ParsableArguments {
     var users: [String] { user.isEmpty ? ["freshet-lint-1", "freshet-lint-2", "freshet-lint-3"] : user }
 }
 
+extension [Manifest] {
+    /// Reports on standard error the apps without a secret, whose providers refuse requests.
+    func complainAboutMissingSecrets(remedy: String) {
+        let names = filter { $0.signingSecret == nil }.map(\.definition.name)
+        guard !names.isEmpty else { return }
+        Terminal.complain(
+            "requests are not signed: the manifest has no signing secret of \(names.joined(separator: ", ")): \(remedy)"
+        )
+    }
+}
+
 /// A kind whose provider is asked.
 struct TrialKind: Sendable {
     let app: String
@@ -278,6 +289,7 @@ extension TrialOptions {
         } else if let manifest {
             let apps = try Manifest.read(path: manifest, environment: ProcessInfo.processInfo.environment)
             let own = try secret()
+            if own == nil { apps.complainAboutMissingSecrets(remedy: "give --secret-file, or signingSecret in it") }
             found = apps.flatMap { app in
                 app.definition.kinds.map { kind in
                     TrialKind(
@@ -287,6 +299,7 @@ extension TrialOptions {
             }
         } else {
             let secrets = try secret().map { [$0.bytes] } ?? []
+            if secrets.isEmpty { Terminal.complain("requests are not signed: no secret was given (--secret-file)") }
             return kind.map { name in
                 TrialKind(
                     app: Self.unnamedApp,

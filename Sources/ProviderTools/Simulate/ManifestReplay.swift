@@ -39,7 +39,7 @@ extension SimulateCommand {
         let plans = [("baseline", apps)] + (try changes.alternatives(of: apps))
         var reports: [(name: String, report: SimulationReport)] = []
         for (name, apps) in plans {
-            let report = try await withSource(manifest) { source in
+            let report = try await withSource(manifest, SimulationProgress(options, name: name)) { source in
                 var source = source
                 if var synthetic = source as? SyntheticSource, let real, refresh == nil {
                     // Intervals that were not given are those of real publications.

@@ -134,7 +134,7 @@ package struct SimulateCommand: AsyncParsableCommand {
         options.people = people ?? (self.events == nil ? 200 : 0)
         if let stacks { options.stacks = stacks }
         let began = ContinuousClock.now
-        let report = try await withSource(manifest) { source in
+        let report = try await withSource(manifest, SimulationProgress(options)) { source in
             try await simulationReport(
                 manifest.map(\.definition), events: events, options: options, source: source)
         }
@@ -149,8 +149,10 @@ package struct SimulateCommand: AsyncParsableCommand {
     }
 
     /// Lends the providers of the simulation.
+    ///
+    /// - Parameter progress: shows how far a simulation with a provider over HTTP is.
     func withSource<Value>(
-        _ manifest: [Manifest], _ body: (any TimelineSource) async throws -> Value
+        _ manifest: [Manifest], _ progress: SimulationProgress, _ body: (any TimelineSource) async throws -> Value
     ) async throws -> Value {
         if sample { return try await body(AnsweredSource.sample(seed: seed)) }
         guard let provider else {
@@ -161,9 +163,13 @@ package struct SimulateCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(.usage, "--provider \(Text.quoted(provider)): \(error.message)")
         }
+        manifest.complainAboutMissingSecrets(remedy: "give signingSecret in it")
         let settings = try ProviderTrial.settings(output.settings)
+        defer { Terminal.endProgress() }
         return try await settings.withProviderClient { client in
-            try await body(AnsweredSource.http(provider, secrets: manifest.secrets, client: client))
+            var source = AnsweredSource.http(provider, secrets: manifest.secrets, client: client)
+            source.progress = progress
+            return try await body(source)
         }
     }
 }
@@ -282,6 +288,8 @@ struct AnsweredSource: TimelineSource {
     let ask: (_ body: [UInt8], _ targets: ArraySlice<SimulatedTarget>, _ now: Timestamp) async throws -> [UInt8]
     /// Time of day by which the provider dates its answers; nil: the virtual time.
     let present: (@Sendable () -> Timestamp)?
+    /// Told of each request; nil for a provider in this process, which answers at once.
+    var progress: SimulationProgress?
 
     mutating func fetch(
         _ targets: ArraySlice<SimulatedTarget>, at now: Timestamp, into outcomes: inout [SimulatedFetch]
@@ -291,6 +299,7 @@ struct AnsweredSource: TimelineSource {
             RequestedTimeline(
                 $0.id, volatileFields: $0.definition.volatilePointers, family: $0.identity.family)
         }
+        progress?.countRequest(at: now)
         do {
             let answer = try await ask(body, targets, now)
             let shift = present.map { now - $0() } ?? .zero
