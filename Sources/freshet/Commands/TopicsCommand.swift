@@ -267,7 +267,34 @@ struct TopicPlan: Sendable {
 
 // MARK: Report
 
+extension TopicDifference {
+    /// The advice for several topics, whose names it does not have.
+    fileprivate var generalAdvice: String { advice.replacing("--entity-name \(topic) ", with: "--entity-name TOPIC ") }
+
+    fileprivate func isLike(_ other: TopicDifference) -> Bool {
+        kind == other.kind && message == other.message && generalAdvice == other.generalAdvice
+    }
+}
+
 extension TopicPlan {
+    /// The differences as sentences, with one for all topics that differ in the same way.
+    var summaries: [(kind: TopicDifference.Kind, sentence: String, advice: String)] {
+        var groups: [[TopicDifference]] = []
+        for difference in differences {
+            if let index = groups.firstIndex(where: { $0[0].isLike(difference) }) {
+                groups[index].append(difference)
+            } else {
+                groups.append([difference])
+            }
+        }
+        return groups.map { group in
+            let first = group[0]
+            guard group.count > 1 else { return (first.kind, "\(first.topic) \(first.message)", first.advice) }
+            let names = group.map(\.topic).joined(separator: ", ")
+            return (first.kind, "each of \(group.count) topics \(first.message): \(names)", first.generalAdvice)
+        }
+    }
+
     var json: JSONValue {
         let topics = targets.map { target -> JSONValue in
             let state = states[target.name]
@@ -308,9 +335,7 @@ extension TopicPlan {
         for (name, message) in failures.sorted(by: { $0.key < $1.key }) {
             Terminal.complain("\(name): not created: \(message)")
         }
-        for difference in differences {
-            Terminal.print("\(difference.topic) \(difference.message)\n  → \(difference.advice)")
-        }
+        for summary in summaries { Terminal.print("\(summary.sentence)\n  → \(summary.advice)") }
         if !unknown.isEmpty {
             Terminal.complain(
                 "not checked, because these credentials may not read it (DESCRIBE_CONFIGS): the configuration of "

@@ -296,7 +296,8 @@ struct DoctorCommand: AsyncParsableCommand {
     @OptionGroup var settings: SettingsOptions
 
     func run() async throws {
-        let loaded = try settings.load()
+        // Their warnings are findings.
+        let loaded = try settings.read().checked()
         let findings = await Doctor(
             settings: loaded.settings, warnings: loaded.warnings, timeLimit: .seconds(timeLimit)
         ).findings()

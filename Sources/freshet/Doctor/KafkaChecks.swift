@@ -48,10 +48,10 @@ extension Doctor {
     }
 
     private func topics(_ plan: TopicPlan) -> [Finding] {
-        var found = plan.differences.map { difference in
+        var found = plan.summaries.map { summary in
             Finding(
-                check: "kafka.topics", severity: difference.isProblem ? .problem : .warning,
-                message: "\(difference.topic) \(difference.message)", advice: difference.advice)
+                check: "kafka.topics", severity: summary.kind.isProblem ? .problem : .warning,
+                message: summary.sentence, advice: summary.advice)
         }
         let leaderless = plan.states.values.filter { $0.description.partitions.contains { $0.leader == nil } }
         for state in leaderless {
@@ -82,25 +82,35 @@ extension Doctor {
 
     /// Checks that these credentials may read the input topics. Writing is not tried, since it cannot be undone.
     private func reading(_ plan: TopicPlan, _ kafka: KafkaConfiguration) async -> [Finding] {
-        var found: [Finding] = []
+        var (refused, unread): ([String], [(topic: String, error: KafkaError)]) = ([], [])
         for topic in settings.topics.inputs where plan.states[topic] != nil {
             let reader = KafkaReader(configuration: kafka, logger: logger)
             do throws(KafkaError) {
                 _ = try await reader.message(topic: topic, partition: 0, offset: 0, timeout: timeLimit / 5)
             } catch {
-                let isRefused = error.code == .topicAuthorizationFailed
-                found.append(
-                    isRefused
-                        ? .problem(
-                            in: "kafka.acls", "\(topic) may not be read with these credentials",
-                            advice:
-                                "allow the principal of ingest to READ the topic, and the group \(settings.kafka.group) for lag tools"
-                        )
-                        : .warning(
-                            in: "kafka.acls", "\(topic) could not be read: \(error)",
-                            advice: "check the leader of its partition 0"
-                        ))
+                if error.code == .topicAuthorizationFailed {
+                    refused.append(topic)
+                } else {
+                    unread.append((topic, error))
+                }
             }
+        }
+        var found: [Finding] = []
+        if !refused.isEmpty {
+            found.append(
+                .problem(
+                    in: "kafka.acls",
+                    "these credentials may not read \(refused.joined(separator: ", "))",
+                    advice:
+                        "allow the principal of ingest to READ the topics, and the group \(settings.kafka.group) for lag tools"
+                ))
+        }
+        if let first = unread.first {
+            let names = unread.map(\.topic).joined(separator: ", ")
+            found.append(
+                .warning(
+                    in: "kafka.acls", "\(names) could not be read: \(first.error)",
+                    advice: "check the leaders of the partitions 0"))
         }
         if found.isEmpty, !plan.states.isEmpty {
             found.append(
@@ -113,10 +123,10 @@ extension Doctor {
     }
 }
 
-extension TopicDifference {
+extension TopicDifference.Kind {
     /// True if Freshet fails or loses data because of the difference.
     fileprivate var isProblem: Bool {
-        switch kind {
+        switch self {
         case .missing, .cleanupPolicy: true
         case .partitions, .replication, .retention: false
         }
@@ -181,6 +191,7 @@ extension Doctor {
             bounds[place]?.contains(offset) ?? false
         }
         let errors = try await reader.check(waiting, timeout: timeout)
+        var unread: [(place: TopicPartition, error: KafkaError)] = []
         for (place, error) in errors.sorted(by: { $0.key < $1.key }) {
             let batch = UnreadableBatch(partition: place, offset: next[place] ?? 0, reason: error.message)
             if error.isUnreadableBatch {
@@ -190,9 +201,15 @@ extension Doctor {
                         advice: "repair the log, or skip the batch: \(batch.command)"
                     ))
             } else {
-                found.append(
-                    .warning(in: Self.positions, "\(place) could not be read: \(error)", advice: "check its leader"))
+                unread.append((place, error))
             }
+        }
+        if let first = unread.first {
+            let others = unread.count > 1 ? " and \(unread.count - 1) more partitions" : ""
+            found.append(
+                .warning(
+                    in: Self.positions, "\(first.place)\(others) could not be read: \(first.error)",
+                    advice: "check the leaders"))
         }
         let hasFindings = !found.isEmpty
         // Transactions of some producers last for minutes, so that an open one alone is no trouble.

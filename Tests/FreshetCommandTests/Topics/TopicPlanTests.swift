@@ -85,6 +85,25 @@ import WidgetModel
         #expect(plan.differences.allSatisfy { !$0.advice.isEmpty && !$0.message.isEmpty })
     }
 
+    @Test("Topics that differ in the same way have one sentence with their names, and advice without a name")
+    func summaries() {
+        let names = ["a", "b", "c"]
+        let targets = names.map {
+            TopicTarget(
+                name: $0, key: "topics.pushes", partitions: 12, replicationFactor: 3, isCompacted: false,
+                retention: .seconds(7 * 86_400))
+        }
+        var states = Dictionary(
+            uniqueKeysWithValues: names.map { ($0, Self.state($0, replicas: 1, ["retention.ms": "1000"])) })
+        let several = TopicPlan(targets: targets, states: states).summaries
+        #expect(several.map(\.sentence).first == "each of 3 topics has 1 replicas; expected 3: a, b, c")
+        #expect(several.count == 2 && several[1].advice.contains("--entity-name TOPIC "))
+        states["b"] = Self.state("b", replicas: 2)
+        let mixed = TopicPlan(targets: targets, states: states).summaries.map(\.sentence)
+        #expect(mixed.contains("b has 2 replicas; expected 3"), "\(mixed)")
+        #expect(mixed.contains("each of 2 topics has 1 replicas; expected 3: a, c"), "\(mixed)")
+    }
+
     @Test("Only missing topics are created, and the compacted topic never grows")
     func actions() {
         let plan = TopicPlan(
