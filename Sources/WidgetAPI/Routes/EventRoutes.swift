@@ -191,7 +191,7 @@ extension Routes {
         } catch {
             let type = headers.last { $0.name == "ce_type" }.flatMap { EventType(rawValue: $0.value) }
             throw Problem(
-                error,
+                error.overHTTP,
                 among: isStructured
                     ? EventDecoder().problems(structured: body, in: 0..<body.count)
                     : type.map { EventDecoder().problems(data: body, of: $0) } ?? [])
@@ -284,6 +284,15 @@ extension Routes {
         return EventOutlet.Outgoing(
             event: event, id: decoded.id, source: decoded.source, time: decoded.time,
             traceparent: decoded.traceparent ?? call.traceparent, user: call.user)
+    }
+}
+
+extension EventError {
+    /// The error with the name of a header as HTTP spells it; the decoder names it as in Kafka.
+    fileprivate var overHTTP: EventError {
+        let (kafka, http) = ("header ce_", "header ce-")
+        guard message.hasPrefix(kafka) else { return self }
+        return EventError(code: code, message: http + message.dropFirst(kafka.count), pointer: pointer, app: app)
     }
 }
 
