@@ -51,7 +51,7 @@ struct KindsCommand: AsyncParsableCommand {
                 let apps = manifest.map(\.definition)
                 try await settings.providers.check(apps, file: file)
                 for notice in apps.flatMap(\.kinds).flatMap(\.notices) { Terminal.complain("\(file): \(notice)") }
-                try await confirmRotations(manifest.secrets, in: store)
+                let rotated = try await confirmRotations(manifest.secrets, in: store)
                 let changes: [KindChange]
                 if dryRun {
                     changes = try await store.difference(apps)
@@ -59,6 +59,7 @@ struct KindsCommand: AsyncParsableCommand {
                     changes = try await store.apply(
                         apps, secrets: manifest.secrets, freshSecret: { SigningSecret.random().bytes })
                 }
+                if !dryRun, !rotated.isEmpty { Terminal.complain("replaced the signing secret of \(rotated)") }
                 let lines = changes.map { change in
                     let fields = change.fields.isEmpty ? "" : ": " + change.fields.joined(separator: ", ")
                     let moving = change.moving.map { count in
@@ -79,16 +80,20 @@ struct KindsCommand: AsyncParsableCommand {
         }
 
         /// Names the apps whose signing secrets the manifest replaces, and asks unless it is a dry run.
-        private func confirmRotations(_ secrets: [String: [UInt8]], in store: WidgetStore) async throws {
-            let apps = try await store.replacedSecrets(secrets)
-            guard !apps.isEmpty else { return }
-            let names = apps.joined(separator: ", ")
-            if dryRun { return Terminal.complain("the signing secret would be replaced: \(names)") }
+        ///
+        /// - Returns: their names; empty without any.
+        private func confirmRotations(_ secrets: [String: [UInt8]], in store: WidgetStore) async throws -> String {
+            let names = try await store.replacedSecrets(secrets).joined(separator: ", ")
+            guard !names.isEmpty else { return names }
+            guard !dryRun else {
+                Terminal.complain("would replace the signing secret of \(names)")
+                return names
+            }
             try confirmation.ask(
                 "Replace the signing secret of \(names)?",
                 consequence: "The present one stays valid for \(WidgetStore.secretOverlap.text).",
                 refusal: "nothing was applied")
-            Terminal.complain("the signing secret is replaced: \(names)")
+            return names
         }
 
         /// Prints on standard error which events wait for the app's registration, with the command that replays them.

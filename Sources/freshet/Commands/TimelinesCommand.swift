@@ -84,7 +84,7 @@ extension TimelineDetail {
         add("timeline", id.description)
         add("of", identity.compactMap(\.self).joined(separator: " · "))
         add("state", isStale ? "stale: requested after the last render" : "all requests are rendered")
-        if let nextLook { add("next", "looked at \(nextLook.words(from: readAt))") }
+        if let nextLook { add("next", nextLook.words(from: readAt)) }
         if let revision, let storedAt { add("stored", "revision \(revision), \(storedAt.words(from: readAt))") }
         if let policy = document["content"]?["policy"] { add("policy", Self.text(policy)) }
         if let url { add("link", Text.printable(url, maximum: 2_048)) }

@@ -122,7 +122,7 @@ struct JourneyTests {
                 defer { try? FileManager.default.removeItem(atPath: file) }
                 let manifest = """
                     app: com.example.bank
-                    signingSecret: {env: BANK_SECRET}
+                    signingSecret: {environment: BANK_SECRET}
                     provider: {url: "https://example.com/bank"}
                     kinds: [{name: DueDate, placeholder: {}}]
                     """
@@ -136,7 +136,7 @@ struct JourneyTests {
             let same = try await apply(secrets[0].exposed)
             #expect(same.status == 0 && !same.err.contains("secret"), "\(same.err)")
             let dry = try await apply(secrets[1].exposed, "--dry-run")
-            #expect(dry.status == 0 && dry.err.contains("the signing secret would be replaced: com.example.bank"))
+            #expect(dry.status == 0 && dry.err.contains("would replace the signing secret of com.example.bank"))
             let unasked = try await apply(secrets[1].exposed)
             #expect(unasked.status == 64 && unasked.err.contains("Replace the signing secret of com.example.bank?"))
             #expect(unasked.err.contains("stays valid for 1d") && unasked.err.contains("give --yes"), "\(unasked.err)")
