@@ -221,7 +221,7 @@ struct CommandHelpTests {
             ("shortcuts replaced --user u", "expected --shortcuts"),
             ("shortcuts replaced --user u --shortcuts [1]", "/shortcuts/0"),
             ("interaction donated --user u --kind K", nil), ("interaction donated --user u", "expected --kind"),
-            ("interaction donated --user u --kind K --time-zone Mars/X", "/timeZone"),
+            ("interaction donated --user u --kind K --time-zone Mars/X", "--time-zone: expected an IANA"),
             ("device registered --user u --channel {\"webhook\":true} d", nil),
             ("device registered --user u d", "expected --channel"), ("device unregistered --user u d", nil),
             ("stack chnaged --user u --device d home", "did you mean \"stack changed\"?"),
