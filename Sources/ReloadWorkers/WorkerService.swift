@@ -94,6 +94,7 @@ package struct WorkerService: Service {
                         try await untilShutdown(StackPlanning(context: context, directory: directory).run)
                     }
                     group.addTask { try await untilShutdown(stayRegistered) }
+                    group.addTask { try await untilShutdown(recordBreakers) }
                     group.addTask { try await reload() }
                     try await group.waitForAll()
                 }
@@ -152,6 +153,17 @@ package struct WorkerService: Service {
     /// Renews the registration.
     private func beat() async throws(PostgresError) {
         _ = try await context.pool.query(.registerWorker(context.worker))
+    }
+
+    /// Stores changes of breakers as they come, at most once a second.
+    private func recordBreakers() async throws {
+        let changes = context.protection.changes
+        try await context.repeatedly("store the breakers of providers") {
+            let version = changes.version
+            try await context.recordBreakers()
+            try await context.clock.sleep(for: .seconds(1))
+            try await changes.wait(past: version)
+        }
     }
 
     // MARK: Reloads

@@ -47,6 +47,12 @@ struct ExplanationTests {
         return ledger
     }
 
+    private static func outage(processes: Int = 2) -> ProviderOutage {
+        ProviderOutage(
+            provider: "http://p", since: now - .seconds(60), probeAt: now + .seconds(20),
+            message: "connection: refused", processes: processes, workers: 2)
+    }
+
     /// A state with its expected status, rule and text.
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
@@ -123,6 +129,29 @@ struct ExplanationTests {
             $0.ledger = spent(60, of: 50)
             $0.listedAt = now
         },
+        Case(
+            "due, but its provider gets no requests", .due, .providerResting,
+            [
+                "interactive lane: waits for provider http://p, which gets no requests since 2026-06-22T09:59:00Z: ",
+                "connection: refused; next probe at 2026-06-22T10:00:20Z (in 20 s)",
+            ]
+        ) {
+            $0.timeline.requested = 5
+            $0.timeline.freeRequested = 5
+            $0.lane = .interactive
+            $0.listedAt = now - .seconds(40)
+            $0.outage = outage()
+        },
+        Case("due, and another process asks its provider", .due, .free, ["as soon as a worker has room"]) {
+            $0.timeline.requested = 5
+            $0.timeline.freeRequested = 5
+            $0.listedAt = now
+            $0.outage = outage(processes: 1)
+        },
+        Case("lease expired, provider without requests", .leaseEnded, .providerResting, ["waits for provider"]) {
+            $0.lease = (token: 7, endsAt: now - .seconds(1))
+            $0.outage = outage()
+        },
         Case("due by policy, not viewed", .due, .dormant, ["will sleep: not viewed since 2026-06-01"]) {
             $0.views.lastActive = time("2026-06-01T00:00:00Z")
             $0.timeline.policyAt = now
@@ -174,6 +203,8 @@ struct ExplanationTests {
     func plan(_ state: Case) {
         let explanation = Explanation(Self.facts(state.change), rules: state.rules)
         guard explanation.status == .due else { return }
+        // An open breaker keeps the plan from being carried out.
+        guard explanation.next.rule != .providerResting else { return }
         switch state.rules.plan(explanation.facts.state, at: Self.now) {
         case .fetch(let rule, _): #expect(explanation.next.rule == rule)
         case .wait(let until, let rule):
@@ -230,6 +261,20 @@ struct ExplanationTests {
         }
         #expect(explanation.notes == [.init("merged: 5 requests are one reload", .coalescing)])
         #expect(Self.explain { $0.timeline.requested = 5 }.notes.isEmpty)
+    }
+
+    @Test("A provider without requests is named once: as the reason of the wait, or beside another one")
+    func outage() {
+        let held = Self.explain {
+            $0.timeline.requested = 5
+            $0.listedAt = Self.now
+            $0.outage = Self.outage()
+        }
+        #expect(held.next.text.contains("http://p") && held.notes.isEmpty && held.nextAt == Self.now + .seconds(20))
+        let policy = Self.explain { $0.outage = Self.outage(processes: 1) }
+        #expect(policy.next.rule == .policy && policy.notes.map(\.rule) == [.providerResting])
+        #expect(policy.notes[0].text.contains("no requests from 1 of 2 worker processes since"))
+        #expect(Self.explain { ($0.outage, $0.isRetired) = (Self.outage(), true) }.notes.isEmpty)
     }
 
     @Test("Pending and cancelled reloads of everyone are explained")

@@ -504,7 +504,6 @@ extension WorkerService {
     func health(ofProvidersOf app: String) -> [String: JSONValue] {
         providers(of: app).mapValues { record in
             [
-                "breaker": record.isOpen ? "open" : "closed", "style": record.isOpen ? "bad" : "good",
                 "limit": .count(record.limit), "milliseconds": .count(record.latency?.wholeMilliseconds),
                 "answeredAt": .time(record.answeredAt), "failedAt": .time(record.failedAt),
                 "failure": .text(record.failure),

@@ -17,8 +17,6 @@ struct RequestTicket: Hashable, Sendable {
 
 /// Latest requests for timelines to a provider.
 package struct ProviderRecord: Hashable, Sendable {
-    /// Whether the circuit breaker is open.
-    package fileprivate(set) var isOpen = false
     /// Most concurrent requests.
     package fileprivate(set) var limit = 0
     package internal(set) var answeredAt: Timestamp?
@@ -36,6 +34,8 @@ struct ProviderHealth: Hashable, Sendable {
     enum Change: Hashable, Sendable {
         /// The breaker opened until a time; `wasClosed`: whether requests passed before.
         case opened(until: Duration, wasClosed: Bool)
+        /// The open breaker stays open until a later time.
+        case delayed(until: Duration)
         /// The breaker closed.
         case closed
         /// The limit of concurrent requests was reduced.
@@ -63,7 +63,7 @@ struct ProviderHealth: Hashable, Sendable {
     /// Latest requests and the state.
     var record: ProviderRecord {
         var record = latest
-        (record.isOpen, record.limit) = (breaker.state != .closed, limit.value)
+        record.limit = limit.value
         return record
     }
 
@@ -403,6 +403,15 @@ struct CircuitBreaker: Hashable, Sendable {
         requests = SlidingSum(over: rules.failureWindow)
     }
 
+    /// Time until a request may probe the provider; nil while the breaker is closed.
+    func rest(at time: Duration) -> Duration? {
+        switch state {
+        case .closed: nil
+        case .open(let until): max(.zero, until - time)
+        case .halfOpen: .zero
+        }
+    }
+
     func allowance(at time: Duration) -> Allowance {
         switch state {
         case .closed: .anything
@@ -450,7 +459,7 @@ struct CircuitBreaker: Hashable, Sendable {
             // Of an earlier epoch: only a longer pause counts.
             guard case .open(let until) = state, time + rest > until else { return nil }
             state = .open(until: time + rest)
-            return nil
+            return .delayed(until: time + rest)
         }
         successesInARow = 0
         failuresInARow += 1

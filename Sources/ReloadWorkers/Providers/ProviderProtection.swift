@@ -63,6 +63,10 @@ final class ProviderProtection: Sendable {
 
     let rules: ProtectionRules
     private let providers = Mutex<[ProviderKey: ProviderHealth]>([:])
+    /// Signalled when a breaker has changed.
+    let changes = Signal()
+    /// Providers with breakers that have changed since ``takeChanges(limit:at:)``.
+    private let changed = Mutex<Set<ProviderKey>>([])
     /// Nil: the providers are not among the metrics.
     private let metrics: MetricRegistry?
     private let logger: Logger
@@ -78,6 +82,37 @@ final class ProviderProtection: Sendable {
             providers.filter { Text.equal($0.key.app, app) }.map { ($0.key.url, $0.value.record) }
         }
         return Dictionary(records.filter { $1.answeredAt != nil || $1.failedAt != nil }) { $1 }
+    }
+
+    // MARK: Breakers
+
+    /// Takes breakers that have changed since they were last taken, with their states.
+    func takeChanges(limit: Int, at time: Duration) -> [BreakerState] {
+        let keys = changed.withLock { changed in
+            let taken = changed.prefix(limit)
+            changed.subtract(taken)
+            return Array(taken)
+        }
+        return providers.withLock { providers in
+            keys.map { key in
+                let health = providers[key]
+                return BreakerState(
+                    app: key.app, appID: key.appID, provider: key.url, rest: health?.breaker.rest(at: time),
+                    message: health?.latest.failure ?? "")
+            }
+        }
+    }
+
+    /// Notes breakers as changed that were taken, and could not be stored.
+    func putBack(_ states: [BreakerState]) {
+        changed.withLock { changed in
+            changed.formUnion(states.map { ProviderKey(appID: $0.appID, app: $0.app, url: $0.provider) })
+        }
+    }
+
+    private func noteChange(of provider: ProviderKey) {
+        _ = changed.withLock { $0.insert(provider) }
+        changes.signal()
     }
 
     // MARK: Claiming
@@ -231,7 +266,10 @@ final class ProviderProtection: Sendable {
             // In place: a copy of the health would copy its sums at each change.
             return (body(&providers[provider, default: ProviderHealth(rules, at: time)]), forgotten)
         }
-        for provider in forgotten { setBreaker(of: provider, isOpen: false) }
+        for provider in forgotten {
+            setBreaker(of: provider, isOpen: false)
+            noteChange(of: provider)
+        }
         return value
     }
 
@@ -272,8 +310,12 @@ final class ProviderProtection: Sendable {
                 } else {
                     logger.info("a provider still fails", metadata: metadata)
                 }
+                noteChange(of: ticket.provider)
+            case .delayed:
+                noteChange(of: ticket.provider)
             case .closed:
                 setBreaker(of: ticket.provider, isOpen: false)
+                noteChange(of: ticket.provider)
                 logger.notice("a provider has recovered", metadata: metadata)
             case .shrunk(let limit):
                 metrics?.limitsShrunk.increment()

@@ -97,6 +97,22 @@ final class WorkerContext: Sendable {
         }
     }
 
+    /// Stores the changes of breakers, for explanations and consoles.
+    ///
+    /// - Throws: the error of the database; the changes that it did not take are kept for the next call.
+    func recordBreakers() async throws(PostgresError) {
+        while true {
+            let states = protection.takeChanges(limit: 1_000, at: clock.elapsed)
+            guard !states.isEmpty else { return }
+            do throws(PostgresError) {
+                _ = try await pool.execute(.recordBreakers(states, worker: worker))
+            } catch {
+                protection.putBack(states)
+                throw error
+            }
+        }
+    }
+
     /// Runs database work, with retries after transient errors until the deadline.
     func persistently<Value>(until deadline: Duration, _ body: () async throws -> Value) async throws -> Value {
         var attempt = 1

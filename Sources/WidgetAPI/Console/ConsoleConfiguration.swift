@@ -20,7 +20,7 @@ package struct ConsoleConfiguration: Sendable {
     package var findings: @Sendable (_ app: String) async -> [JSONValue] = { _ in [] }
     /// Reads the app definitions of a manifest's text; its error describes all errors in it, one a line.
     package var readManifest: @Sendable (String) throws -> [AppDefinition] = { _ in [] }
-    /// Health of an app's providers in this process, by URL; nil in a process without workers.
+    /// Limits and latest requests of an app's providers in this process, by URL; nil in a process without workers.
     package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue]? = { _ in nil }
 
     package init(key: ConsoleKey) {

@@ -17,6 +17,7 @@ extension Console {
         Operation(id: "consoleManifest", access: .app(.operateRead), isAudited: true),
         Operation(id: "consoleSimulation", access: .app(.operateRead), isAudited: true),
         Operation(id: "consoleForecast", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consoleOutages", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleBudget", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleCancel", access: .app(.operate), isAudited: true),
         Operation(id: "consoleStacks", access: .app(.operateRead), isAudited: false),

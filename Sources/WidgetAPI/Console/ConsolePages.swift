@@ -107,8 +107,7 @@ extension ConsoleVisit {
             return Self.json(of: name, totals, objective: kind?.freshnessObjective ?? console.objective)
         }
         let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
-        let health = console.configuration.providerHealth(app)
-        let open = (health ?? [:]).filter { $0.value["breaker"]?.stringValue == "open" }.keys.sorted()
+        let outages = try await run("consoleOutages") { try await $0.outages(for: $1) }
         var page = page(
             "overview", title: "Overview",
             [
@@ -118,8 +117,8 @@ extension ConsoleVisit {
                 "waiting": (isCapped ? "at least " : "") + ConsolePage.words(Double(waiting)),
                 "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
                 "paused": "\(kinds.count { $0.isPaused })",
-                "breakers": health == nil ? "unknown" : "\(open.count)",
-                "hasOpen": !open.isEmpty, "hasNoWorkers": health == nil,
+                "outages": JSONValue.array(outages.map(\.json)), "breakers": "\(outages.count)",
+                "hasOpen": !outages.isEmpty,
                 "delivery": JSONValue.array(delivery), "hasDelivery": !delivery.isEmpty,
                 "today": JSONValue.array(
                     statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
@@ -267,12 +266,14 @@ extension ConsoleVisit {
     func providers(tested: JSONValue? = nil) async throws -> ConsolePage {
         let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind.definition)
         let health = console.configuration.providerHealth(app)
+        let outages = try await run("consoleOutages") { try await $0.outages(for: $1) }
         let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }.providers
         let urls = Dictionary(grouping: kinds, by: \.providerURL)
         let items = urls.sorted { $0.key < $1.key }.map { url, kinds -> JSONValue in
             let due = forecast.first { Text.equal($0.url, url) }
             return [
                 "url": .string(url), "kinds": .array(kinds.map { $0.json() }), "health": health?[url] ?? .null,
+                "outage": outages.first { Text.equal($0.provider, url) }?.json ?? .null,
                 "forecast": .count(due?.total ?? 0), "now": .count(due?.now ?? 0),
                 "firstKind": .text(kinds.first?.name),
             ]

@@ -64,6 +64,7 @@ extension ExplainedWidget {
             object["lease"] = facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
             object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
             object["shows"] = timeline.shownJSON
+            object["outage"] = facts.outage?.json ?? .null
         } else {
             let isReplaced = !widget.isRemoved && widget.timeline == nil
             object["status"] = .string(widget.isRemoved ? "removed" : isReplaced ? "replaced" : "unreadable")
@@ -128,6 +129,15 @@ extension Explanation {
         [
             "reloadsADay": .count(reloadsADay), "left": .count(tokensLeft), "spentAtWill": .count(spentAtWill),
             "nextTokenAt": .time(nextTokenAt), "lifted": .bool(rules.developerMode),
+        ]
+    }
+}
+
+extension ProviderOutage {
+    package var json: JSONValue {
+        [
+            "provider": .string(provider), "since": .time(since), "message": .string(message),
+            "probeAt": .time(probeAt), "processes": .count(processes), "workers": .count(workers),
         ]
     }
 }

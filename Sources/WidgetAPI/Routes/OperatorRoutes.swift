@@ -46,6 +46,11 @@ extension Routes {
         return try await ExplainedWidget(explanation, ignored: ignored, lookup: resources.lookup, from: store)
     }
 
+    /// Providers that get no requests, since they fail.
+    func outages(for caller: Caller) async throws -> [ProviderOutage] {
+        try await store.query(.listOutages(app: caller.app))
+    }
+
     /// Scheduled reloads of the next hours.
     ///
     /// - Parameter kind: nil: of all kinds.

@@ -66,6 +66,12 @@ package struct Explanation: Sendable {
         }
     }
 
+    /// Outage of its provider, if no process asks it.
+    private var outage: ProviderOutage? { facts.outage.flatMap { $0.isEverywhere ? $0 : nil } }
+
+    /// Whether the next step names the outage of its provider.
+    private var isHeldByProvider: Bool { outage != nil && next.rule == .providerResting }
+
     /// Whether it gets no reloads by policy.
     package var isDormant: Bool { rules.isDormant(state, at: now) }
 
@@ -75,7 +81,7 @@ package struct Explanation: Sendable {
     /// Time of the next look; nil if it is unknown, such as for a paused kind.
     package var nextAt: Timestamp? {
         switch status {
-        case .due, .leaseEnded: now
+        case .due, .leaseEnded: max(now, outage?.probeAt ?? now)
         case .waiting: facts.waitsForSweeper ? nil : facts.dueAt
         case .retired, .orphaned, .fetching, .paused, .sleeping, .onRequest: nil
         }
@@ -129,6 +135,8 @@ package struct ReloadFacts: Sendable {
     package var kindPausedAt: Timestamp?
     package var appPausedAt: Timestamp?
     package var isRetired = false
+    /// Open breakers of its kind's provider; nil without any.
+    package var outage: ProviderOutage?
     /// Requests of sweeps that match it and have not reached it, of the first thousand that wait; nil if none of these
     /// matches, and more wait.
     package var sweepsAhead: Int64? = 0
@@ -200,6 +208,7 @@ extension Explanation {
         case .orphaned: Sentence("no widget shows it: it will be deleted")
         case .fetching:
             Sentence("a worker is fetching it; its lease ends \(leaseEnd.words(from: now))", .inFlight)
+        case .leaseEnded where outage != nil: waitForProvider("the lease of its worker ended")
         case .leaseEnded:
             Sentence(
                 "the lease of the worker that was fetching it ended at \(leaseEnd.wholeSeconds): another one takes it",
@@ -224,6 +233,8 @@ extension Explanation {
     private var due: Sentence {
         let place = "due since \((facts.dueAt ?? now).wholeSeconds) in the \(facts.lane.name) lane"
         switch rules.plan(state, at: now) {
+        case .fetch where outage != nil:
+            return waitForProvider(place)
         case .fetch(let rule, _):
             return Sentence("\(place): reloaded as soon as a worker has room: \(rule.meaning)", rule)
         case .wait(let until, let rule):
@@ -233,6 +244,11 @@ extension Explanation {
         case .collect, .nothing:
             return Sentence(place)
         }
+    }
+
+    /// - Parameter state: state of the timeline.
+    private func waitForProvider(_ state: String) -> Sentence {
+        Sentence("\(state): waits for \(outage?.words(from: now) ?? "its provider")", .providerResting)
     }
 
     private var waiting: Sentence {
@@ -326,6 +342,9 @@ extension Explanation {
         }
         if facts.attempts > 0 {
             notes.append(Sentence("\(counted(facts.attempts, "failure")) since the last success", .backoff))
+        }
+        if let outage = facts.outage, !facts.isRetired, !facts.timeline.isOrphaned, !isHeldByProvider {
+            notes.append(Sentence("its reloads need \(outage.words(from: now))", .providerResting))
         }
         if isDormant, status != .sleeping {
             notes.append(Sentence("\(unseen): no reloads by policy until it is viewed", .dormant))

@@ -48,6 +48,9 @@ private func facts(
     facts.appPausedAt = try row.optional("app_paused_at")
     facts.sweepsAhead = try row.optional("sweep_events")
     facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
+    if try row.optional("outage_since", as: Timestamp.self) != nil {
+        facts.outage = try ProviderOutage(of: row.value("provider"), row)
+    }
     return facts
 }
 
@@ -77,7 +80,8 @@ private let readExplanationSQL = """
            w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
            t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
            octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
-           l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets, n.sweep_events
+           l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets, n.sweep_events,
+           coalesce(d.definition->>'providerURL', '') AS provider, b.*
     FROM app a
     JOIN widget w ON w.app_id = a.id
     JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
@@ -109,6 +113,10 @@ private let readExplanationSQL = """
                         ELSE o.audience_id = w.device_id AND w.id > o.cursor_widget END
             ORDER BY o.id LIMIT \(sweeps)) s
     ) n ON t.id IS NOT NULL
+    LEFT JOIN LATERAL (
+        SELECT \(outageColumns) FROM \(openBreakers)
+        WHERE b.app_id = a.id AND b.provider = d.definition->>'providerURL'
+    ) b ON true
     WHERE a.name = $1::text AND w.id = $2::text AND w.device_id <> ''
     """
 

@@ -71,7 +71,7 @@ struct ConsoleBrowserTests {
             $0.providerHealth = { _ in
                 [
                     "http://127.0.0.1:1/bank": [
-                        "breaker": "open", "style": "bad", "limit": 12, "milliseconds": 85,
+                        "limit": 12, "milliseconds": 85,
                         "answeredAt": "2026-06-22T10:00:00Z", "failedAt": "2026-06-22T10:00:05Z",
                         "failure": "timeout: no answer within 10 s",
                     ]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import JSON
+import PostgresClient
 import TestSupport
 import Testing
 import WidgetModel
@@ -66,9 +68,16 @@ struct ConsolePagesTests {
         }
     }
 
-    @Test("A process without workers shows breakers and the health of providers as unknown")
+    @Test("A process without workers shows the open breakers of others, and knows neither limits nor latencies")
     func unknownHealth() async throws {
         try await withStore { store in
+            try await store.place([.test("w1")])
+            _ = try await store.pool.query(.registerWorker(1))
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let state = BreakerState(
+                app: app.name, appID: app.id, provider: "http://127.0.0.1:1/bank", rest: .seconds(30),
+                message: "connection: refused by <bank>")
+            _ = try await store.pool.execute(.recordBreakers([state], worker: 1))
             var console = try ConsoleConfiguration.test()
             console.providerHealth = { _ in nil }
             try await withAPI(store, console: console) { api in
@@ -77,8 +86,14 @@ struct ConsolePagesTests {
                 let (overview, providers) = (
                     try await browser.get("/console").text, try await browser.get("/console/providers").text
                 )
-                #expect(overview.contains("Workers run in other processes"))
-                #expect(providers.contains("Health is unknown here"))
+                #expect(overview.contains("connection: refused by &lt;bank&gt;") && !overview.contains("unknown"))
+                #expect(providers.contains("No requests of 1 of 1 worker processes since"))
+                #expect(providers.contains("connection: refused by &lt;bank&gt;"))
+                #expect(providers.contains("Limit and latency are unknown here"))
+                let told = try await api.json("\(TestAPI.base)/widgets/w1/explanation").document
+                #expect(told["next"]?["rule"] == "provider.resting", "\(told)")
+                #expect(told["outage"]?["provider"] == "http://127.0.0.1:1/bank")
+                #expect(told["outage"]?["probeAt"] == told["next"]?["at"])
             }
         }
     }

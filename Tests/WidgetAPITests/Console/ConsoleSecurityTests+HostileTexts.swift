@@ -73,7 +73,7 @@ extension ConsoleSecurityTests {
                     ]
                 }
                 $0.providerHealth = { _ in
-                    [url: ["breaker": "open", "style": "bad", "failure": .string(text), "limit": 1, "milliseconds": 2]]
+                    [url: ["failure": .string(text), "limit": 1, "milliseconds": 2]]
                 }
                 $0.readManifest = {
                     guard $0 != "fails" else { throw ModelError(message: text) }

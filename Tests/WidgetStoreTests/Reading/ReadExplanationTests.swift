@@ -285,6 +285,45 @@ struct ReadExplanationTests {
         }
     }
 
+    @Test("An open breaker is read until it closes or its process ends, with the message and the next probe")
+    func outage() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w1", app: TestKinds.otherApp)])
+            let apps = try await store.directory().apps
+            let (app, other) = (try #require(apps[TestKinds.app]), try #require(apps[TestKinds.otherApp]))
+            func record(_ worker: UInt128, _ rest: Duration?, _ message: String = "") async throws {
+                let state = BreakerState(
+                    app: app.name, appID: app.id, provider: "http://127.0.0.1:1/bank", rest: rest, message: message)
+                _ = try await store.pool.execute(.recordBreakers([state], worker: worker))
+            }
+            func outage() async throws -> ProviderOutage? { try await read("w1", store)?.timeline?.facts.outage }
+
+            try await record(1, .seconds(60), "an unregistered process")
+            #expect(try await outage() == nil)
+            for worker in [1, 2] as [UInt128] { _ = try await store.pool.query(.registerWorker(worker)) }
+            try await record(1, .seconds(60), "connection: refused")
+            let first = try #require(try await outage())
+            #expect(first.provider == "http://127.0.0.1:1/bank" && first.message == "connection: refused")
+            #expect(first.probeAt - first.since == .seconds(60) && first.processes == 1 && first.workers == 2)
+            try await record(2, .seconds(20), "status: 503")
+            try await record(2, .seconds(90), "status: 504")
+            let second = try #require(try await outage())
+            #expect(second.since == first.since && second.probeAt == first.probeAt && second.isEverywhere)
+            #expect(second.message == "status: 504", "of the latest probe")
+            #expect(try await store.pool.query(.listOutages(app: app.name)) == [second])
+            #expect(try await store.pool.query(.listOutages(app: other.name)).isEmpty)
+            #expect(try await read("w1", app: other.name, store)?.timeline?.facts.outage == nil)
+
+            // The first process answers a probe, the second one is killed.
+            try await record(1, nil)
+            #expect(try await outage()?.processes == 1)
+            try await store.sql("UPDATE worker SET seen_at = now() - interval '2 minutes' WHERE id::text LIKE '%2'")
+            #expect(try await outage() == nil)
+            try await store.sql("DELETE FROM worker")
+            #expect(try await store.integer("SELECT count(*) FROM open_breaker") == 0)
+        }
+    }
+
     @Test("A widget of another app is not found; a removed one has no timeline")
     func tenancy() async throws {
         try await withStore { store in
