@@ -83,7 +83,7 @@ struct StatementTests {
         Statements.readyLists([], limit: 1), Statements.notifyDue(),
         Statements.endLists([], worker: 0),
         Statements.giveBackLists([]), Statements.appendSuspects([]), Statements.readWorkLists(app: nil),
-        Statements.countSweeps(app: nil), Statements.registerWorker(0),
+        Statements.countSweeps(app: nil), Statements.workIsDue(app: nil), Statements.registerWorker(0),
         Statements.recordBreakers([], worker: 0), Statements.listOutages(app: "a"),
         Statements.leaveWorkers(0), Statements.otherWorkers(than: nil),
         Statements.nextToken(), Statements.overview(),

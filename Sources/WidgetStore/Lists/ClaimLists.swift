@@ -300,6 +300,7 @@ package protocol HandOverReceiving: Sendable {
     func ingestIsBehind(_ isBehind: Bool)
 }
 
+/// Lists with superseded ones, and timelines without: each counts once, in the list that is taken first.
 package typealias WorkCount = (lists: Int, timelines: Int)
 
 package struct WorkLists: Sendable {
@@ -323,32 +324,50 @@ package struct WorkLists: Sendable {
     package var isDue: Bool { oldest != nil }
 }
 
-private let states = [
-    ("ready", "w.ready_at <= now()"), ("leased", "w.ready_at > now() AND w.lease IS NOT NULL"),
-    ("resting", "w.ready_at > now() AND w.lease IS NULL AND w.due_at <= now()"),
-    ("later", "w.ready_at > now() AND w.lease IS NULL AND w.due_at > now()"),
-]
+/// States of lists, the first of a timeline's being its own.
+private let states = ["leased", "ready", "resting", "later"]
 
-private let counts = states.map { name, condition in
+private let counts = states.enumerated().map { state, name in
     """
-    count(*) FILTER (WHERE \(condition)) AS \(name)_lists,
-    coalesce(sum(cardinality(w.timelines)) FILTER (WHERE \(condition)), 0)::int8 AS \(name)_timelines
+    count(*) FILTER (WHERE w.state = \(state)) AS \(name)_lists,
+    coalesce(sum(t.count) FILTER (WHERE w.state = \(state)), 0)::int8 AS \(name)_timelines
     """
 }.joined(separator: ",\n")
 
+/// SQL condition: a list `w` has the timeline `t` of the kind `k` as its appointment or by a sweep: it is not superseded
+/// there (rule 4 of work lists).
+let isListed = """
+    CASE WHEN w.generation IS NULL THEN t.listed_at = w.due_at
+         ELSE t.generation < w.generation AND w.generation > k.cancelled_generation END
+    """
+
 private let readWorkListsSQL = """
+    WITH lists AS MATERIALIZED (
+        SELECT w.id, w.kind_id, w.lane, w.due_at, w.generation, w.timelines,
+               CASE WHEN w.ready_at <= now() THEN 1 WHEN w.lease IS NOT NULL THEN 0
+                    WHEN w.due_at <= now() THEN 2 ELSE 3 END AS state
+        FROM work w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id
+        WHERE $1::text IS NULL OR a.name = $1::text
+    ), firsts AS (
+        SELECT DISTINCT ON (t.id) w.id
+        FROM lists w JOIN kind k ON k.id = w.kind_id CROSS JOIN unnest(w.timelines) AS u (id)
+        JOIN timeline t ON t.id = u.id
+        WHERE \(isListed)
+        ORDER BY t.id, w.state, w.due_at, w.id
+    ), timelines AS (
+        SELECT f.id, count(*) AS count FROM firsts f GROUP BY f.id
+    )
     SELECT a.name AS app, k.name AS kind, w.lane, k.paused_at IS NOT NULL OR a.paused_at IS NOT NULL AS paused,
         \(counts),
         extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.due_at <= now()))::float8 AS oldest,
         min(w.due_at) FILTER (WHERE w.due_at > now()) AS next
-    FROM work w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id
-    WHERE $1::text IS NULL OR a.name = $1::text
+    FROM lists w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id LEFT JOIN timelines t ON t.id = w.id
     GROUP BY a.name, k.name, w.lane, k.paused_at, a.paused_at
     ORDER BY a.name, k.name, w.lane
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Work left by kind and lane. Reads every work list, so it is for commands, not for metrics.
+    /// Work left by kind and lane. Reads every work list and its timelines, so it is for commands, not for metrics.
     ///
     /// - Parameter app: nil: every app.
     package static func readWorkLists(app: String?) -> PostgresQuery<WorkLists> {
@@ -361,6 +380,22 @@ extension PostgresStatement where Self == Statements {
                 later: (row.value("later_lists"), row.value("later_timelines")),
                 oldest: row.optional("oldest", as: Double.self).map { .seconds($0) }, next: row.optional("next"))
         }
+    }
+
+    /// Whether a list is due, those of paused kinds and apps left out, without reading timelines.
+    ///
+    /// - Parameters:
+    ///   - app: nil: every app.
+    ///   - lane: nil: every lane.
+    package static func workIsDue(app: String?, lane: ReloadLane? = nil) -> PostgresQuery<Bool> {
+        PostgresQuery(
+            """
+            SELECT EXISTS (
+                SELECT FROM work w JOIN kind k ON k.id = w.kind_id JOIN app a ON a.id = k.app_id
+                WHERE w.due_at <= now() AND k.paused_at IS NULL AND a.paused_at IS NULL
+                    AND ($1::text IS NULL OR a.name = $1::text) AND ($2::int2 IS NULL OR w.lane = $2::int2)) AS due
+            """, app, lane
+        ) { row in try row.value("due") }
     }
 
     /// Number of sweeps that are not done, those of paused kinds and apps left out.

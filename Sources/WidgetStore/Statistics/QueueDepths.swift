@@ -129,7 +129,7 @@ package struct DueReloads: Hashable, Sendable {
 }
 
 extension PostgresStatement where Self == Statements {
-    /// Scheduled reloads by kind and hour (UTC): timelines of lists that are not superseded.
+    /// Scheduled reloads by kind and hour (UTC): timelines, each in the hour of the first list that is not superseded.
     ///
     /// Lists lie at most a day ahead, so later timelines count in the hour of their next look. Reads the rows of the
     /// lists of these hours. A kind without any has one row without an hour.
@@ -153,14 +153,15 @@ extension PostgresStatement where Self == Statements {
             JOIN kind_definition d ON d.kind_id = k.id
             CROSS JOIN span p
             LEFT JOIN LATERAL (
-                SELECT CASE WHEN w.due_at <= now() THEN -1
-                            ELSE floor(extract(epoch FROM w.due_at - p.start) / 3600)::int4 END AS hour,
-                       count(*) FILTER (WHERE w.lease IS NULL OR w.ready_at <= now()) AS scheduled,
-                       count(*) FILTER (WHERE w.lease IS NOT NULL AND w.ready_at > now()) AS leased
-                FROM work w CROSS JOIN unnest(w.timelines) AS u (id) JOIN timeline t ON t.id = u.id
-                WHERE w.kind_id = k.id AND w.due_at < p.stop AND NOT t.orphaned
-                    AND CASE WHEN w.generation IS NULL THEN t.listed_at = w.due_at
-                             ELSE t.generation < w.generation AND w.generation > k.cancelled_generation END
+                SELECT CASE WHEN s.due_at <= now() THEN -1
+                            ELSE floor(extract(epoch FROM s.due_at - p.start) / 3600)::int4 END AS hour,
+                       count(*) FILTER (WHERE NOT s.leased) AS scheduled, count(*) FILTER (WHERE s.leased) AS leased
+                FROM (
+                    SELECT min(w.due_at) AS due_at, bool_or(w.lease IS NOT NULL AND w.ready_at > now()) AS leased
+                    FROM work w CROSS JOIN unnest(w.timelines) AS u (id) JOIN timeline t ON t.id = u.id
+                    WHERE w.kind_id = k.id AND w.due_at < p.stop AND NOT t.orphaned AND \(isListed)
+                    GROUP BY t.id
+                ) s
                 GROUP BY 1
             ) n ON true
             WHERE $1::text IS NULL OR a.name = $1::text

@@ -133,9 +133,9 @@ struct LoadGlobal: Scenario {
             let stored = measurement.latency.distinctStored
             let elapsed = start.duration(to: .now)
             if stored == timelines {
-                let lists = try await measurement.environment.pool.query(.readWorkLists(app: nil))
+                let isDue = try await measurement.environment.pool.query(.workIsDue(app: nil, lane: .bulk)) == [true]
                 let isSwept = try await measurement.environment.pool.query(Statements.countSweeps(app: nil)).first == 0
-                if isSwept, !lists.contains(where: { $0.lane == .bulk && $0.isDue }) { return elapsed }
+                if isSwept, !isDue { return elapsed }
             }
             if stall.update(stored) { return nil }
             try await Task.sleep(for: .milliseconds(20))

@@ -14,9 +14,10 @@ struct WorkCommand: StoreCommand {
         commandName: "work",
         abstract: "Shows pending work: work lists and timelines by lane, kind and age.",
         discussion: """
-            Ready lists wait for a worker, leased ones are being worked on, resting ones wait for a provider or Kafka, and \
-            later ones are not due yet. Superseded lists count until a worker has seen them. With --wait the command \
-            returns when no list is ready, leased or resting, and no sweep is pending. Paused kinds are ignored.
+            Ready lists wait for a worker, leased ones are being worked on, resting ones wait for a provider or \
+            Kafka, and later ones are not due yet. A timeline counts once, in the list that is taken first; a \
+            superseded list counts as a list until a worker has seen it. With --wait the command returns when no \
+            list is ready, leased or resting, and no sweep is pending. Paused kinds are ignored.
 
             Examples:
               freshet work
@@ -45,16 +46,19 @@ struct WorkCommand: StoreCommand {
     func run(_ store: WidgetStore, _ settings: Settings) async throws {
         if let app { try await store.requireApp(app) }
         let deadline = timeout.map { ContinuousClock.now + $0 }
-        var work = try await read(store)
-        while wait, work.isDue, deadline.map({ $0 > .now }) ?? true {
+        while wait, try await isDue(store), deadline.map({ $0 > .now }) ?? true {
             try await Task.sleep(for: .milliseconds(500))
-            work = try await read(store)
         }
-        let (rows, sweeps, isDue) = work
+        let (rows, sweeps, isDue) = try await read(store)
         output.print(
             json(rows, sweeps: sweeps, isDue: isDue),
             or: lines(rows, sweeps: sweeps, isDue: isDue).joined(separator: "\n"))
         if wait, isDue { throw CommandFailure(.failure, "something was due until the timeout") }
+    }
+
+    private func isDue(_ store: WidgetStore) async throws -> Bool {
+        if try await store.query(Statements.countSweeps(app: app)).first ?? 0 > 0 { return true }
+        return try await store.query(.workIsDue(app: app)) == [true]
     }
 
     private func read(_ store: WidgetStore) async throws -> (rows: [WorkLists], sweeps: Int, isDue: Bool) {

@@ -56,6 +56,68 @@ struct ForecastDueTests {
         }
     }
 
+    /// Gives all timelines random appointments, which many other lists name too: superseded ones on the same grid, ids
+    /// that are listed twice, and lists of a sweep, which one kind has cancelled.
+    private func shuffle(seed: Double, _ store: TestStore) async throws {
+        let hour = "date_trunc('hour', now(), 'UTC')"
+        try await store.sql(
+            """
+            SELECT setseed(\(seed));
+            TRUNCATE work;
+            UPDATE kind SET generation = 5, cancelled_generation = CASE name WHEN 'DueDate' THEN 5 ELSE 0 END;
+            UPDATE timeline SET orphaned = random() < 0.1, listed_lane = floor(random() * 4),
+                generation = CASE WHEN random() < 0.3 THEN 4 ELSE 5 END,
+                listed_at = CASE WHEN random() < 0.2 THEN 'infinity'
+                                 ELSE \(hour) + floor(random() * 6 - 1) * interval '1 hour' END;
+            INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+            SELECT kind_id, listed_lane, listed_at, listed_at, ARRAY[id] FROM timeline WHERE listed_at < 'infinity';
+            INSERT INTO work (kind_id, lane, due_at, ready_at, timelines)
+            SELECT t.kind_id, n % 4, g.at, g.at, array_agg(t.id) || array_agg(t.id)
+            FROM generate_series(0, 17) n CROSS JOIN LATERAL (SELECT \(hour) + (n % 6 - 1) * interval '1 hour' AS at) g
+            CROSS JOIN timeline t WHERE random() < 0.5 GROUP BY t.kind_id, n, g.at;
+            INSERT INTO work (kind_id, lane, due_at, ready_at, generation, timelines)
+            SELECT kind_id, 3, now(), now(), 5, array_agg(id) FROM timeline GROUP BY kind_id;
+            """)
+    }
+
+    @Test("A timeline counts once, however many lists name it: forecast and work agree with a walk over the rows")
+    func walk() async throws {
+        try await withStore { store in
+            try await store.stayWithinHour()
+            let kinds = ["Purchases", "DueDate"]
+            try await store.place((0..<120).map { .test("w\($0)", user: "u\($0)", kind: kinds[$0 % 3 / 2]) })
+            let isSwept = "t.generation < 5 AND k.cancelled_generation < 5"
+            for seed in [0.1, 0.2, 0.3] {
+                try await shuffle(seed: seed, store)
+                let (forecast, work) = (
+                    try await store.pool.query(.forecastDue(app: TestKinds.app, hours: 24)),
+                    try await store.pool.query(.readWorkLists(app: TestKinds.app))
+                )
+                for kind in kinds {
+                    func walked(_ condition: String) async throws -> Int {
+                        try await store.integer(
+                            """
+                            SELECT count(*) FROM timeline t JOIN kind k ON k.id = t.kind_id AND k.name = '\(kind)'
+                            WHERE (\(isSwept) OR t.listed_at < 'infinity') AND \(condition)
+                            """)
+                    }
+                    let hours = "extract(epoch FROM t.listed_at - date_trunc('hour', now(), 'UTC')) / 3600"
+                    let due = "(\(isSwept) OR t.listed_at <= now())"
+                    for hour in -1...5 {
+                        let scheduled = forecast.filter { $0.kind == kind && $0.hour == hour }.map(\.scheduled)
+                        let condition = hour < 0 ? due : "NOT \(due) AND \(hours) = \(hour)"
+                        #expect(
+                            try await walked("NOT t.orphaned AND \(condition)") == scheduled.first ?? 0,
+                            "\(kind), hour \(hour), seed \(seed)")
+                    }
+                    let lanes = work.filter { $0.kind == kind }
+                    #expect(try await walked(due) == lanes.map(\.ready.timelines).reduce(0, +))
+                    #expect(try await walked("NOT \(due)") == lanes.map(\.later.timelines).reduce(0, +))
+                }
+            }
+        }
+    }
+
     @Test("Every row has its app, its provider and the start of the current hour; an unknown app has no rows")
     func rows() async throws {
         try await withStore { store in
