@@ -335,6 +335,37 @@ struct ExplanationTests {
 
         let lifted = Self.explain(rules: Self.rules(developerMode: true)) { $0.ledger = Self.spent(60, of: 50) }
         #expect(lifted.rules.developerMode && lifted.eligible.time == Self.now)
+        #expect(lifted.budget == "lifted by developer mode")
+    }
+
+    @Test("Tomorrow's budget is what can be spent when the day begins where the widget is")
+    func tomorrow() {
+        #expect(Self.explain().tokensLeftTomorrow == 21)
+        let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }
+        #expect(some.tomorrow == time("2026-06-23T00:00:00Z") && some.tokensLeftTomorrow == 16)
+        #expect(some.budget.hasPrefix("50 in 24 h: 15 left, one more at 2026-06-22T10:"), "\(some.budget)")
+        #expect(some.budget.hasSuffix("; 16 when tomorrow begins at 2026-06-23T00:00:00Z (in 14 h 0 min)"))
+
+        // The tokens of now come back ten minutes after tomorrow's 10:00.
+        let none = Self.explain { ($0.ledger, $0.timeZone) = (Self.spent(60, of: 50), "Asia/Tokyo") }
+        #expect(none.tomorrow == time("2026-06-22T15:00:00Z") && none.tokensLeftTomorrow == 1)
+        let unknown = Self.explain { $0.timeZone = "Mars/Olympus" }
+        #expect(unknown.tomorrow == time("2026-06-23T00:00:00Z"))
+    }
+
+    @Test("A kind's budget has the means of its timelines, and the next token of those without")
+    func kindBudget() throws {
+        let often = ViewStatistics(viewsADay: 50)
+        let ledgers = [BudgetLedger(), Self.spent(6, of: 50), Self.spent(60, of: 50), Self.spent(61, of: 50)]
+        let budget = try #require(
+            KindBudget(of: ledgers.map { ($0, often) }, rules: Self.rules(), at: Self.now))
+        #expect(budget.timelines == 4 && budget.withoutToken == 2)
+        #expect(budget.left == Double(21 + 15) / 4 && budget.leftTomorrow == Double(21 + 16 + 1 + 1) / 4)
+        #expect(budget.nextTokenAt == ledgers[2...].map { $0.available(of: 50, from: Self.now) }.min())
+        #expect(budget.tomorrow == time("2026-06-23T00:00:00Z"))
+        let full = try #require(KindBudget(of: [(BudgetLedger(), often)], rules: Self.rules(), at: Self.now))
+        #expect(full.withoutToken == 0 && full.nextTokenAt == nil)
+        #expect(KindBudget(of: [], rules: Self.rules(), at: Self.now) == nil)
     }
 
     @Test("The next token's time is the first with more tokens")

@@ -85,6 +85,7 @@ struct StatementTests {
         Statements.giveBackLists([]), Statements.appendSuspects([]), Statements.readWorkLists(app: nil),
         Statements.countSweeps(app: nil), Statements.workIsDue(app: nil), Statements.registerWorker(0),
         Statements.recordBreakers([], worker: 0), Statements.listOutages(app: "a"),
+        Statements.readBudgets(kindID: 1),
         Statements.leaveWorkers(0), Statements.otherWorkers(than: nil),
         Statements.nextToken(), Statements.overview(),
         Statements.readExplanation(app: "a", widget: "a"),

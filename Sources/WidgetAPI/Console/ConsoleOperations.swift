@@ -63,14 +63,17 @@ extension Routes {
     }
 
     /// Number of a kind's timelines, up to a limit, and the mean of their reloads today (UTC), free ones included; nil
-    /// without timelines or beyond the limit.
-    func budgetUse(of kind: RegisteredKind, for caller: Caller) async throws -> (timelines: Int, average: Double?) {
+    /// without timelines or beyond the limit; and the rest of their budgets.
+    func budgetUse(
+        of kind: RegisteredKind, for caller: Caller
+    ) async throws -> (timelines: Int, average: Double?, left: KindBudget?) {
         let rows = try await store.query(.readKindStatistics(app: caller.app, days: 1))
         let counted = Statements.countTimelines(kindID: kind.id, limit: WidgetStore.timelineCountLimit)
         let timelines = try await store.query(counted).first ?? 0
-        guard timelines > 0, timelines < WidgetStore.timelineCountLimit else { return (timelines, nil) }
+        let left = try await store.budget(of: kind)
+        guard timelines > 0, timelines < WidgetStore.timelineCountLimit else { return (timelines, nil, left) }
         let today = rows.first { Text.equal($0.kind, kind.definition.name) }?.counters ?? KindCounters()
-        return (timelines, Double(today.reloaded + today.unchanged) / Double(timelines))
+        return (timelines, Double(today.reloaded + today.unchanged) / Double(timelines), left)
     }
 
     /// Cancels pending reloads of everyone.

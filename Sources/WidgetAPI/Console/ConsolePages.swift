@@ -205,19 +205,25 @@ extension ConsoleVisit {
         view["days"] = JSONValue.array(days ?? [])
         view["delivery"] = delivery.map { DeliveryReport.json(of: $0.kind, $0.totals) } ?? .null
         view["json"] = kind.definition.json().pretty
-        view["budget"] = try await budget(of: kind)
+        let use = try await run("consoleBudget") { try await $0.budgetUse(of: kind, for: $1) }
+        view["use"] = Self.words(of: use.timelines, average: use.average)
+        view["budget"] = budget(of: kind)
+        view["budgetLeft"] = use.left?.json ?? .null
+        view["developerMode"] = kind.isDeveloperMode
         view["forecast"] = ConsolePage.chart(of: forecast)
         return page("kind", title: name, view)
     }
 
-    /// Reloads of today (UTC) per timeline, free ones included, beside the daily budget.
-    private func budget(of kind: RegisteredKind) async throws -> String {
-        let (timelines, average) = try await run("consoleBudget") { try await $0.budgetUse(of: kind, for: $1) }
-        guard !kind.isDeveloperMode else { return "developer mode lifts the budget" }
+    /// Reloads of today (UTC) per timeline, free ones included.
+    private static func words(of timelines: Int, average: Double?) -> String {
         guard let average else { return timelines == 0 ? "no timelines" : "too many timelines for an average" }
-        let budget = kind.definition.dailyBudget ?? DailyBudget()
-        return "\(ConsolePage.words(average)) on average, free ones included; "
-            + "the budget is \(budget.minimum) to \(budget.maximum) a day"
+        return "\(ConsolePage.words(average)) on average, free ones included"
+    }
+
+    private func budget(of kind: RegisteredKind) -> String {
+        let budget = kind.rules.budget
+        return kind.isDeveloperMode
+            ? "lifted by developer mode" : "\(budget.minimum) to \(budget.maximum) in any 24 h, by the views"
     }
 
     // MARK: Manifests

@@ -128,7 +128,9 @@ extension Explanation {
     fileprivate var budgetJSON: JSONValue {
         [
             "reloadsADay": .count(reloadsADay), "left": .count(tokensLeft), "spentAtWill": .count(spentAtWill),
-            "nextTokenAt": .time(nextTokenAt), "lifted": .bool(rules.developerMode),
+            "nextTokenAt": .time(rules.developerMode ? nil : nextTokenAt), "lifted": .bool(rules.developerMode),
+            "tomorrow": rules.developerMode
+                ? .null : ["beginsAt": .time(tomorrow), "left": .count(tokensLeftTomorrow)],
         ]
     }
 }

@@ -37,6 +37,16 @@ extension RegisteredKind {
     }
 }
 
+extension KindBudget {
+    package var json: JSONValue {
+        [
+            "timelines": .count(timelines), "left": .rounded(left), "withoutToken": .count(withoutToken),
+            "nextTokenAt": .time(nextTokenAt),
+            "tomorrow": ["beginsAt": .time(tomorrow), "left": .rounded(leftTomorrow)],
+        ]
+    }
+}
+
 extension UnreadableKind {
     /// The kind as the commands show it.
     package var json: JSONValue {

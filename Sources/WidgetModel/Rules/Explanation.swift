@@ -93,13 +93,29 @@ package struct Explanation: Sendable {
     package var reloadsADay: Int { rules.reloadsADay(state, at: now) }
 
     /// Budget tokens that could be spent now.
-    package var tokensLeft: Int { facts.ledger.tokens(of: reloadsADay, at: now) }
+    package var tokensLeft: Int { tokens(at: now) }
 
     /// Spent burst tokens.
     package var spentAtWill: Int { facts.ledger.spent(at: now) }
 
     /// Time of the next budget token, if nothing is spent until then; nil for a full bucket.
     package var nextTokenAt: Timestamp? { facts.ledger.nextToken(of: reloadsADay, after: now) }
+
+    /// Begin of the next day where the widget is.
+    package var tomorrow: Timestamp { (LocalClock(timeZone: facts.timeZone) ?? .utc).nextDay(after: now) }
+
+    /// Budget tokens that could be spent when tomorrow begins, if none is spent until then.
+    package var tokensLeftTomorrow: Int { tokens(at: tomorrow) }
+
+    private func tokens(at time: Timestamp) -> Int { rules.tokens(of: facts.ledger, views: facts.views, at: time) }
+
+    /// The rest of the budget in words.
+    package var budget: String {
+        guard !rules.developerMode else { return "lifted by developer mode" }
+        let next = nextTokenAt.map { ", one more \($0.words(from: now))" } ?? ""
+        return "\(reloadsADay) in 24 h: \(tokensLeft) left\(next); "
+            + "\(tokensLeftTomorrow) when tomorrow begins \(tomorrow.words(from: now))"
+    }
 }
 
 /// The facts of a timeline's row, its kind and its lists that an ``Explanation`` is derived from, read in one snapshot.
@@ -125,6 +141,8 @@ package struct ReloadFacts: Sendable {
 
     package var ledger = BudgetLedger()
     package var views = ViewStatistics()
+    /// IANA name of the widget's time zone.
+    package var timeZone = "UTC"
     /// Whether there is content to show.
     package var isStored = false
     /// Times at which the snapshot, and without it the provider's placeholder, were stored. Without either, devices

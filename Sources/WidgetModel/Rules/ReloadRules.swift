@@ -122,6 +122,11 @@ extension ReloadRules {
         budget.reloads(for: state.views, at: time)
     }
 
+    /// Budget tokens that a timeline could spend at a time, if none is spent until then.
+    package func tokens(of ledger: BudgetLedger, views: ViewStatistics, at time: Timestamp) -> Int {
+        ledger.tokens(of: budget.reloads(for: views, at: time), at: time)
+    }
+
     /// Time at which a budgeted reason may reload it, and the rule that delays it until then.
     package func eligible(
         _ state: ReloadState, from now: Timestamp

@@ -67,6 +67,11 @@ package struct LocalClock: Sendable {
         return start..<max(start, beginning(of: midnight + .seconds(86_400)))
     }
 
+    /// The first moment of the calendar day after that of a time.
+    package func nextDay(after time: Timestamp) -> Timestamp {
+        day(of: date(time))?.upperBound ?? time + .seconds(86_400)
+    }
+
     /// The first moment of a day.
     ///
     /// - Parameter midnight: the day's midnight in UTC.

@@ -57,6 +57,12 @@ extension PostgresRow {
         try optional(name, as: Int16.self).flatMap { ReloadReason(rawValue: $0) }
     }
 
+    /// The spent part of a daily budget. One that cannot be read was written by a newer version: a full bucket is the
+    /// mild error.
+    func ledger(_ name: StaticString) throws(PostgresError) -> BudgetLedger {
+        try optional(name) { BudgetLedger(stored: $0) ?? BudgetLedger() } ?? BudgetLedger()
+    }
+
     /// Time of an appointment; nil without one.
     func nextLook(_ name: StaticString) throws(PostgresError) -> Timestamp? {
         let listedAt: Timestamp = try value(name)

@@ -116,8 +116,7 @@ package final class ClaimedTimeline: Sendable {
         let requestedAt: Timestamp? = try row.optional("requested_at")
         let viewedAt: Timestamp? = try row.optional("viewed_at")
         let readAt: Timestamp = try row.value("read_at")
-        // A ledger that cannot be read was written by a newer version: a full bucket is the mild error.
-        let ledger = try row.optional("budget") { BudgetLedger(stored: $0) ?? BudgetLedger() } ?? BudgetLedger()
+        let ledger = try row.ledger("budget")
         let views = try ViewStatistics(
             rate: row.value("view_rate"), viewedAt: viewedAt, placedAt: row.value("placed_at"), at: readAt)
         let storedFamily = try row.optional("family", as: Int16.self)

@@ -189,7 +189,7 @@ extension ExplainedWidget {
         add("fetch", text: fetch(facts))
         add("eligible", text: eligible(explanation))
         add("policy", text: policy(facts))
-        add("budget", text: budget(explanation))
+        add("budget", text: explanation.budget)
         add("views", text: views(timeline, explanation))
         add("lane", text: facts.lease.map { "\(facts.lane.name), leased as claim \($0.token)" } ?? facts.lane.name)
         if let content = timeline.content {
@@ -268,13 +268,6 @@ extension ExplainedWidget {
     private func policy(_ facts: ReloadFacts) -> String {
         facts.timeline.policyAt == .distantFuture
             ? "names no time" : "next \(facts.timeline.policyAt.words(from: now)), jitter included"
-    }
-
-    private func budget(_ explanation: Explanation) -> String {
-        guard !explanation.rules.developerMode else { return "lifted by developer mode" }
-        var text = "\(explanation.reloadsADay) in 24 h: \(explanation.tokensLeft) left"
-        if let next = explanation.nextTokenAt { text += ", one more \(next.words(from: now))" }
-        return text
     }
 
     private func views(_ timeline: WidgetExplanation.Timeline, _ explanation: Explanation) -> String {

@@ -144,7 +144,7 @@ struct KindsCommand: AsyncParsableCommand {
                     let definition = kind.definition
                     return [
                         kind.app, definition.name, kind.state(move: moves[kind.id]), definition.sharing.name,
-                        kind.isDeveloperMode ? "none (developer mode)" : definition.minimumSpacing.text,
+                        kind.isDeveloperMode ? "lifted (developer mode)" : definition.minimumSpacing.text,
                         "\(definition.maxBatch)", definition.providerURL,
                     ]
                 }
@@ -157,7 +157,9 @@ struct KindsCommand: AsyncParsableCommand {
             abstract: "Shows one kind as it is registered, as JSON.",
             discussion: """
                 widgetsWithMisfits is the number of widgets with values that a changed intent does not allow any more: \
-                defaults take their place. `freshet widgets show` names them.
+                defaults take their place. `freshet widgets show` names them. budgetLeft is the rest of the daily \
+                budget of a timeline now and when tomorrow (UTC) begins, the mean of the kind's oldest 1,000, and the \
+                time of the next token of those without one.
 
                 Example:
                   freshet kinds show --app com.example.bank RecentPurchases
@@ -174,7 +176,10 @@ struct KindsCommand: AsyncParsableCommand {
             let count = Statements.countTimelines(kindID: found.id, limit: WidgetStore.timelineCountLimit)
             let left = found.isRetired ? try await store.query(count).first : nil
             let misfits = try await store.query(.countMisfits(kindID: found.id)).first
-            Terminal.print(found.json(move: move, timelinesLeft: left, widgetsWithMisfits: misfits))
+            let budget: JSONValue =
+                found.isDeveloperMode ? ["lifted": true] : try await store.budget(of: found)?.json ?? .null
+            Terminal.print(
+                found.json(move: move, timelinesLeft: left, widgetsWithMisfits: misfits).adding("budgetLeft", budget))
         }
     }
 

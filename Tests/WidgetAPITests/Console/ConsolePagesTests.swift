@@ -68,6 +68,33 @@ struct ConsolePagesTests {
         }
     }
 
+    @Test("Widget and kind show the budget of now and tomorrow; developer mode says lifted", arguments: [false, true])
+    func budgets(isLifted: Bool) async throws {
+        try await withStore(TestKinds.apps(developerMode: isLifted)) { store in
+            let id = try await store.place([.test("w1")])[0]
+            var ledger = BudgetLedger()
+            for _ in 0..<80 { ledger.spend(of: 40, at: Timestamp.now()) }
+            let bytes = try #require(ledger.stored).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            try await store.sql("UPDATE timeline SET budget = '\\x\(bytes)' WHERE identity = '\(id)'")
+            try await withAPI(store, console: try .test()) { api in
+                let browser = ConsoleClient(api)
+                #expect(try await browser.signIn(api.token).status == 303)
+                let (kind, widget) = (
+                    try await browser.get("/console/kinds/Purchases").text,
+                    try await browser.get("/console/widgets/w1").text
+                )
+                let budget = try await api.json("\(TestAPI.base)/widgets/w1/explanation").document["budget"]
+                #expect(budget?["lifted"] == .bool(isLifted) && (budget?["tomorrow"] == .null) == isLifted)
+                for page in [kind, widget] {
+                    #expect(page.contains("lifted by developer mode") == isLifted)
+                    #expect(page.contains("when tomorrow begins") != isLifted)
+                }
+                #expect(kind.contains("for one of 1 timelines without") != isLifted)
+                #expect(widget.contains("0 of 40 reloads left in 24 h, one more") != isLifted)
+            }
+        }
+    }
+
     @Test("A process without workers shows the open breakers of others, and knows neither limits nor latencies")
     func unknownHealth() async throws {
         try await withStore { store in
