@@ -81,7 +81,7 @@ package struct Explanation: Sendable {
     /// Time of the next look; nil if it is unknown, such as for a paused kind.
     package var nextAt: Timestamp? {
         switch status {
-        case .due, .leaseEnded: max(now, outage?.probeAt ?? now)
+        case .due, .leaseEnded: isHeldByProvider ? max(now, outage?.probeAt ?? now) : now
         case .waiting: facts.waitsForSweeper ? nil : facts.dueAt
         case .retired, .orphaned, .fetching, .paused, .sleeping, .onRequest: nil
         }

@@ -71,13 +71,15 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(recordBreakersSQL, binding: input.parameters(states, worker))
     }
 
-    /// Providers of an app with open breakers.
+    /// Providers of an app's kinds with open breakers. That of a provider which no kind names any more is never probed.
     package static func listOutages(app: String) -> PostgresQuery<ProviderOutage> {
         PostgresQuery(
             """
             SELECT b.provider, \(outageColumns)
             FROM app a JOIN \(openBreakers) ON b.app_id = a.id
-            WHERE a.name = $1::text
+            WHERE a.name = $1::text AND EXISTS (
+                SELECT FROM kind k JOIN kind_definition d ON d.kind_id = k.id
+                WHERE k.app_id = a.id AND k.retired_at IS NULL AND d.definition->>'providerURL' = b.provider)
             GROUP BY b.provider
             ORDER BY b.provider
             """, app

@@ -44,8 +44,9 @@ struct OpenBreakerTests {
 
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
             clock.advance(by: .seconds(2))
-            try await worker.store.sql("UPDATE work SET ready_at = now()")
-            try await process.turn()
+            // The timelines that have failed wait longer.
+            try await worker.store.sql("UPDATE work SET ready_at = now() WHERE due_at <= now()")
+            try await process.drain()
             try await process.context.recordBreakers()
             #expect(try await worker.store.integer("SELECT count(*) FROM open_breaker") == 0)
             #expect(try await due(worker.store).allSatisfy { $0.next.rule != .providerResting })

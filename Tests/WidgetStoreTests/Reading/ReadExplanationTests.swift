@@ -314,6 +314,15 @@ struct ReadExplanationTests {
             #expect(try await store.pool.query(.listOutages(app: other.name)).isEmpty)
             #expect(try await read("w1", app: other.name, store)?.timeline?.facts.outage == nil)
 
+            // A manifest moves the kinds to another provider.
+            func move(to url: String) async throws {
+                try await store.sql("UPDATE kind_definition SET definition['providerURL'] = '\"\(url)\"'")
+            }
+            try await move(to: "http://127.0.0.1:1/moved")
+            #expect(try await outage() == nil)
+            #expect(try await store.pool.query(.listOutages(app: app.name)).isEmpty)
+            try await move(to: "http://127.0.0.1:1/bank")
+
             // The first process answers a probe, the second one is killed.
             try await record(1, nil)
             #expect(try await outage()?.processes == 1)
