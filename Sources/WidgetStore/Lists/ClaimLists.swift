@@ -334,8 +334,8 @@ private let counts = states.enumerated().map { state, name in
     """
 }.joined(separator: ",\n")
 
-/// SQL condition: a list `w` has the timeline `t` of the kind `k` as its appointment or by a sweep: it is not superseded
-/// there (rule 4 of work lists).
+/// SQL condition: a list `w` has the timeline `t` of the kind `k` as its appointment or by a sweep, and is not
+/// superseded there (rule 4 of work lists).
 let isListed = """
     CASE WHEN w.generation IS NULL THEN t.listed_at = w.due_at
          ELSE t.generation < w.generation AND w.generation > k.cancelled_generation END

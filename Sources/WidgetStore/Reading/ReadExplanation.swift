@@ -78,8 +78,9 @@ private let readExplanationSQL = """
     SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, a.paused_at AS app_paused_at,
            k.name AS kind, d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
            w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id,
-           w.placed_at AS widget_placed_at, w.time_zone AS widget_time_zone, w.timeline_id, t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic,
-           t.decision_partition, t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
+           w.placed_at AS widget_placed_at, w.time_zone AS widget_time_zone, w.timeline_id,
+           t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic, t.decision_partition,
+           t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
            octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
            l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets, n.sweep_events,
            coalesce(d.definition->>'providerURL', '') AS provider, b.*
