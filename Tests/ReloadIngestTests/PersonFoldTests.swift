@@ -246,6 +246,23 @@ extension PersonFoldTests {
         #expect(fold.rejected.first?.message.hasSuffix("expected values for {card, category} or {count}") == true)
     }
 
+    @Test("F: donations and shortcuts may have the values of a widget of any family")
+    func anyFamily() throws {
+        let items = IntentParameter(
+            name: "items", displayName: "Items", type: .string(.words),
+            count: .fixed([.systemSmall: 1, .systemMedium: 3]))
+        var fold = BatchFold(directory: .sample(configured: IntentDefinition(title: "Items", parameters: [items])))
+        let values = try WidgetConfiguration(["items": ["a", "b", "c"]])
+        let shortcut = RelevantShortcut(
+            content: WidgetContent(app: Self.app, kind: "Configured", configuration: values))
+        fold.add(Self.event(Self.donation("Configured", values)))
+        fold.add(Self.event(.shortcutsReplaced(app: Self.app, user: "u1", device: nil, [shortcut]), offset: 1))
+        #expect(fold.rejected.map(\.message) == [] && fold.accepted == 2)
+        let four = try WidgetConfiguration(["items": ["a", "b", "c", "d"]])
+        fold.add(Self.event(Self.donation("Configured", four), offset: 2))
+        #expect(fold.rejected.map(\.pointer) == ["/configuration/items"])
+    }
+
     @Test("F: a turn to an unknown stack or widget, and a donation that cannot be counted, are ignored with the reason")
     func ignored() async throws {
         try await IngestHarness.lend { ingest in

@@ -82,6 +82,11 @@ struct IntentMoveTests {
             let apps = try await store.changing("Weather") { $0.intent = definition(city) }
             let change = try #require(try await store.store.difference(apps).first { $0.kind == "Weather" })
             #expect(change.moving == 0 && change.movingIsMinimum)
+            let split = try await store.changing("Weather") {
+                $0.intent = definition(city)
+                $0.sharing = .perUser
+            }
+            #expect(try await store.store.difference(split).first { $0.kind == "Weather" }?.movingIsMinimum == true)
         }
     }
 

@@ -147,7 +147,7 @@ struct StatementTests {
         Statements.claimDelivery(lease: .zero, except: []), Statements.readDeliveredWidgets(of: []),
         Statements.waitingDevices(since: .distantPast), Statements.registeredRoutes(), Statements.tokenKeysInUse(),
         Statements.knowsMostTokens(like: 1),
-        Statements.noteChanges(of: []), Statements.notifyDevices(of: [], window: .zero),
+        Statements.noteChanges(of: []), Statements.notifyDevices(of: []),
         Statements.timelinesOfWidgets(app: "a", widgets: []),
         Statements.lockFetchers(of: []),
         Statements.recordFetches([], of: [], objectives: FreshnessObjectives(general: .zero)),

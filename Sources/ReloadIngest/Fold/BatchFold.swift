@@ -278,7 +278,7 @@ extension BatchFold {
             let kind = try kind(interaction.kind, of: app, pointer: "/kind", in: event).definition
             let configuration = interaction.configuration
             try Self.require(
-                noProblems: kind.problems(with: configuration, family: kind.anyFamily), of: app, in: event)
+                noProblems: kind.problems(withValues: configuration), of: app, in: event)
             let content = ViewedContent(
                 combinations: kind.combinations(in: configuration), timeZone: interaction.timeZone)
             try addChange(app, event, content: content)

@@ -142,7 +142,7 @@ struct StackPlanning {
         var pipeline = PostgresPipeline()
         let written = pipeline.append(.writeSchedules(results.map(write)))
         let withdrawn = results.filter(\.withdraws).map { ($0.due.appID, $0.due.key) }
-        if !withdrawn.isEmpty { _ = pipeline.append(.notifyDevices(of: withdrawn, window: DeliveryPolicy().window)) }
+        if !withdrawn.isEmpty { _ = pipeline.append(.notifyDevices(of: withdrawn)) }
         let rows = Dictionary(try await context.pool.run(pipeline).rows(written).map { ($0.id, $0) }) { $1 }
         let missed = results.filter { rows[$0.due.id] == nil }.map { ($0.due.id, $0.due.revision, $0.due.leaseEnds) }
         if !missed.isEmpty { _ = try await context.pool.execute(.releaseSchedules(missed)) }

@@ -89,7 +89,7 @@ extension Routes {
             }
         case .interaction(let interaction):
             if let kind = try await find(interaction.kind, of: app, &latest)?.definition {
-                try require(noProblems: kind.problems(with: interaction.configuration, family: kind.anyFamily))
+                try require(noProblems: kind.problems(withValues: interaction.configuration))
             } else {
                 items.append(Self.unknown(interaction.kind, at: "/kind"))
             }

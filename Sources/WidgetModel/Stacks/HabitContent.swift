@@ -52,11 +52,12 @@ extension PersonRecord {
     /// The contents of a view that may be suggested from now on, and are to be named.
     ///
     /// Naming takes the stored stacks, which a donation does not need otherwise. So a content is named when it recurs,
-    /// and again whenever its days in the half hour have doubled, in case stronger ones have displaced it.
+    /// and again now and then, in case stronger ones have displaced it: whenever its days in the half hour have doubled,
+    /// or are a multiple of eight.
     package func recurring(_ contents: [HabitContent], at halfHour: HalfHour) -> [HabitContent] {
         contents.filter { content in
             let days = habits.days(of: content.key, at: halfHour)
-            return days > 1 && days.nonzeroBitCount == 1
+            return days > 1 && (days.nonzeroBitCount == 1 || days % 8 == 0)
         }
     }
 

@@ -17,7 +17,7 @@ package struct RelevanceRecord: Hashable, Sendable {
     /// one.
     package mutating func replace(with new: RelevanceCurve, at time: Timestamp) {
         // The widget may have come to the timeline after it was stored, and brings what has been relevant since.
-        let time = max(time, history.absorbedUntil)
+        let time = max(time, history.absorbedUntil + .microseconds(1))
         history.replace(curve, with: new, at: time)
         let present = curve.present(followedBy: new, at: time)
         curve = RelevanceCurve(present.points + new.points.filter { $0.date > time })

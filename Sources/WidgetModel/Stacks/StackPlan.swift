@@ -165,7 +165,7 @@ package struct StackSchedule: Hashable, Sendable {
     package struct Standing: Hashable, Sendable {
         /// From 0 to 1.
         package var value: Double
-        /// Beginning of the relevance, or of the range of a shortcut; nil for a habit.
+        /// Beginning of the newest relevance, or range of a shortcut; nil if there are habits only.
         package var since: Timestamp?
         package var reason: Reason
 
@@ -356,14 +356,15 @@ package struct StackPlan: Hashable, Sendable {
             && schedule.hasStandings(of: earlier.schedule, in: plannedAt..<end)
     }
 
-    /// Whether it leaves out a suggestion of an earlier plan that is not over, and of which the device may know the
-    /// content.
+    /// Whether a suggestion of an earlier plan, of which the device may know the content, does not last as long.
     package func withdraws(from earlier: StackPlan) -> Bool {
         guard plannedAt < earlier.until else { return false }
-        let planned = schedule.insertions.filter { $0.until ?? .distantFuture > plannedAt }.map(\.content)
-        return earlier.schedule.insertions.contains { insertion in
-            insertion.from - Self.lead <= plannedAt && plannedAt < insertion.until ?? .distantFuture
-                && !planned.contains(insertion.content)
+        return earlier.schedule.insertions.contains { known in
+            guard known.from - Self.lead <= plannedAt, plannedAt < known.until ?? .distantFuture else { return false }
+            return !schedule.insertions.contains { planned in
+                planned.content == known.content && planned.from <= max(known.from, plannedAt)
+                    && planned.until ?? .distantFuture >= min(known.until ?? .distantFuture, earlier.until)
+            }
         }
     }
 

@@ -162,7 +162,10 @@ package struct StackPlanner: Sendable {
             standings.append(
                 .init(value: policy.shortcutValue, since: since, reason: .shortcut(role: holding.shortcut.role)))
         }
-        return standings.max { $0.value < $1.value }
+        // With the newest evidence, so that further evidence never makes a widget older than another of its value.
+        var standing = standings.max { $0.value < $1.value }
+        standing?.since = standings.compactMap(\.since).max()
+        return standing
     }
 
     /// Standing of a suggestion that is in the stack; nil if it does not hold.
@@ -332,8 +335,11 @@ extension StackPlanner {
         private mutating func suggest(at time: Timestamp) -> Timestamp? {
             let fitting = planner.candidates.compactMap { planner.fitting($0, at: time) }
             let isReady = time >= now + StackPlan.renderTime
-            let eligible = fitting.filter {
-                $0.isRelevant && ($0.isRendered || isReady) && ($0.range != nil || time >= respected)
+            let eligible = fitting.filter { fitting in
+                guard fitting.isRelevant, fitting.isRendered || isReady else { return false }
+                guard let range = fitting.range else { return time >= respected }
+                // No device could show it before, and what was not shown does not count to the day's limit.
+                return range.upperBound - time >= StackSchedule.Insertion.showingTime
             }
             let first = eligible.min(by: Fitting.precedes)
             let wasOnTop = isSuggestionOnTop

@@ -151,7 +151,7 @@ extension Simulation {
         let (app, user) = (people.people[person].app, people.people[person].user)
         guard let kind = kindsByApp[app]?[name] else { return }
         let definition = kinds[kind].definition
-        let values = definition.effective(configuration, family: family ?? definition.anyFamily)
+        let values = definition.effective(configuration, family: family ?? definition.family(fitting: configuration))
         let contents = HabitContent.contents(
             kind: definition.name, configuration: values, intent: definition.intent)
         let halfHour = HalfHour(at: now, timeZone: timeZone)

@@ -12,15 +12,14 @@ private let notifySQL = """
     WITH locked AS MATERIALIZED (
         SELECT r.id, r.app_id, r.listed_at,
                \(onDeliveryGrid(
-                   "greatest(now(), r.retry_at, r.sent_at + $4::int8 * interval '1 millisecond')",
-                   width: "interval '100 milliseconds'")) AS due_at
+                   "greatest(now(), r.retry_at, r.eligible_at)", width: "interval '100 milliseconds'")) AS due_at
         FROM registration r JOIN (SELECT DISTINCT app_id, user_id, device_id FROM \(input.rows("i"))) i
             ON r.app_id = i.app_id AND r.user_id = i.user_id AND r.device_id = i.device_id
         WHERE r.channel <> 0
         ORDER BY r.id FOR NO KEY UPDATE OF r
     ), notified AS (
         UPDATE registration r
-        SET changed = r.changed + 1, urgent = r.changed + 1, replays = true, listed_at = least(r.listed_at, l.due_at),
+        SET changed = r.changed + 1, replays = true, listed_at = least(r.listed_at, l.due_at),
             changed_at = CASE WHEN r.changed > r.sent THEN r.changed_at ELSE now() END
         FROM locked l WHERE r.id = l.id
     ), appended AS (
@@ -32,15 +31,9 @@ private let notifySQL = """
     """
 
 extension PostgresStatement where Self == Statements {
-    /// Has the devices of stacks notified although no content of their widgets need have changed, as a change that a
-    /// person waits for. Answers the registrations.
-    ///
-    /// - Parameter window: least time after a device's last notification.
-    package static func notifyDevices(
-        of stacks: [(appID: Int32, key: StackPlan.Key)], window: Duration
-    ) -> PostgresQuery<Int64> {
-        PostgresQuery(notifySQL, binding: input.parameters(stacks, window.wholeMilliseconds)) { row in
-            try row.value("id")
-        }
+    /// Has the devices of stacks notified although no content of their widgets need have changed, as soon as the limits
+    /// of their pushes allow. Answers the registrations.
+    package static func notifyDevices(of stacks: [(appID: Int32, key: StackPlan.Key)]) -> PostgresQuery<Int64> {
+        PostgresQuery(notifySQL, binding: input.parameters(stacks)) { row in try row.value("id") }
     }
 }

@@ -388,12 +388,10 @@ extension WidgetStore {
 
     /// Timelines that widgets of a kind leave by a definition with other parameters.
     ///
-    /// - Returns: their number among those that are compared, and whether there may be more. Those of a shared kind are
-    ///   not compared: one of them may have millions of widgets.
+    /// - Returns: their number among those that are compared, and whether there may be more.
     func countMoving(
         kindID: Int32, to definition: KindDefinition, _ connection: PostgresConnection
     ) async throws -> (count: Int, isMinimum: Bool) {
-        guard definition.sharing == .perUser else { return (0, true) }
         var (count, compared, cursor) = (0, 0, Int64(0))
         while compared < Self.comparedTimelines {
             let query = Statements.kindChangePage(

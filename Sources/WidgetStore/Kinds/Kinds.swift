@@ -380,8 +380,10 @@ extension WidgetStore {
                 var change = KindChange(
                     app: app.name, kind: kind.name, action: fields.isEmpty ? .keep : .change, fields: fields)
                 if old.hasOtherConfigurations(than: kind) {
-                    (change.moving, change.movingIsMinimum) = try await countMoving(
-                        kindID: old.id, to: kind, connection)
+                    // One timeline that people share may have millions of widgets.
+                    (change.moving, change.movingIsMinimum) =
+                        old.isPerUser && kind.sharing == .perUser
+                        ? try await countMoving(kindID: old.id, to: kind, connection) : (0, true)
                 } else if old.hasOtherIdentity(than: kind) {
                     let strays = Statements.countStrays(
                         kindID: old.id, definition: kind, limit: Self.timelineCountLimit)
@@ -415,6 +417,8 @@ extension StoredKind {
     private var definition: KindDefinition? {
         if case .readable(let kind) = self { kind.definition } else { nil }
     }
+
+    fileprivate var isPerUser: Bool { definition?.sharing == .perUser }
 
     /// Names of the fields that a new definition changes, sorted. Of an unreadable definition all may differ.
     fileprivate func differingFields(from new: KindDefinition) -> [String] {

@@ -78,14 +78,14 @@ struct SuggestionPlanningTests {
             try await worker.store.sql(
                 """
                 UPDATE registration SET listed_at = 'infinity', sent = changed, urgent = 0,
-                    sent_at = now() + interval '1 hour'
+                    eligible_at = now() + interval '1 hour'
                 """)
             try await worker.store.change(.shortcuts(device: nil, []), at: Timestamp.now())
             try await planning.pass()
-            // At once, but after the least time between two pushes.
+            // As soon as the limits of pushes allow.
             let told = """
                 SELECT count(*) FROM registration
-                WHERE urgent > sent AND listed_at BETWEEN sent_at + interval '2 s' AND sent_at + interval '3 s'
+                WHERE changed > sent AND listed_at BETWEEN eligible_at AND eligible_at + interval '1 s'
                 """
             #expect(try await worker.store.integer(told) == 1)
             #expect(try await worker.store.integer("SELECT count(*) FROM delivery") == 1)

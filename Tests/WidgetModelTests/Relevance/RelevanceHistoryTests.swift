@@ -60,6 +60,7 @@ struct RelevanceHistoryTests {
         let own = RelevanceCurve.Point(date: Self.start - .seconds(7_200), score: 3)
         record.replace(with: RelevanceCurve([own]), at: Self.start - .seconds(3_600))
         #expect(record.curve.relevance(at: Self.start + .seconds(3_600))?.score == 3)
+        #expect(RelevanceRanks(record.history, with: record.curve).rank(of: 3) == 0.25)
     }
 
     @Test("Entries that repeat a score are no changes; a meeting that follows another one is a new relevance")

@@ -187,6 +187,26 @@ struct RotationRuleTests {
         #expect(Self.rotations(planner, at: "10:00") == ["10:00 a", "15:00 +x", "16:00 a"])
     }
 
+    @Test("E: older relevance beside a shortcut does not make the widget lose a tie")
+    func newestEvidence() {
+        var planner = StackPlanner(Planner.stack("news", "a", "b"))
+        planner.candidates = [Planner.candidate("a", "10:00", "11:00")]
+        var history = RelevanceHistory()
+        let points = (1...100).map { number in
+            RelevanceCurve.Point(date: Planner.time("00:00") - .seconds(60 * (100 - number)), score: Double(number))
+        }
+        history.absorb(RelevanceCurve(points), until: Planner.time("00:00"))
+        planner.evidence["b"] = .init(curve: Planner.curve([("09:00", 79)]), history: history)
+        #expect(Self.rotations(planner, at: "08:00").contains("10:00 a"))
+        planner.evidence["a"] = .init(curve: Planner.curve([("08:30", 81)]), history: history)
+        // Both are a little above the 0.75 of the shortcut.
+        for (widget, score) in [("a", 81.0), ("b", 79)] {
+            let rank = planner.evidence[widget]?.ranks.rank(of: score) ?? 0
+            #expect((0.75...0.80).contains(rank), "\(rank)")
+        }
+        #expect(Self.rotations(planner, at: "08:00").contains("10:00 a"))
+    }
+
     @Test("E: developer mode lifts the limits of rotations: the minimum stay, and the respect for a turn")
     func developerMode() {
         var planner = StackPlanner(Planner.stack("a", "b", "c"))

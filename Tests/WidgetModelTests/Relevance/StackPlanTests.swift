@@ -29,6 +29,29 @@ struct StackPlanTests {
             plannedAt: now, suggestedAt: previous?.suggestions(before: now) ?? [])
     }
 
+    @Test("F: a suggestion is withdrawn if the next plan leaves it out or ends it before, once the device may know it")
+    func withdrawals() {
+        typealias Planner = StackPlannerTests
+        func plan(_ ranges: [(from: String, until: String)], at time: String) -> StackPlan {
+            var planner = StackPlanner(Planner.stack("weather"))
+            planner.candidates = ranges.map { Planner.candidate("calendar", $0.from, $0.until) }
+            let now = Planner.time(time)
+            return StackPlan(
+                key: StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home"),
+                schedule: planner.schedule(at: now), plannedAt: now)
+        }
+        let known = plan([("10:00", "11:00"), ("15:00", "16:00")], at: "09:40")
+        let later: [(ranges: [(from: String, until: String)], at: String, withdraws: Bool)] = [
+            ([("10:00", "11:00"), ("15:00", "16:00")], "10:10", false), ([("10:00", "12:00")], "10:10", false),
+            ([("15:00", "16:00")], "10:10", true), ([("10:00", "10:15"), ("15:00", "16:00")], "10:10", true),
+            ([], "10:10", true), ([("10:00", "11:00")], "10:10", false), ([("10:00", "11:00")], "14:50", true),
+            ([("10:00", "11:00")], "14:40", false), ([], "09:41", false), ([], "17:00", false),
+        ]
+        for (number, (ranges, time, withdraws)) in later.enumerated() {
+            #expect(plan(ranges, at: time).withdraws(from: known) == withdraws, "\(number)")
+        }
+    }
+
     @Test("A stored plan is read back unchanged")
     func stored() {
         let plan = Self.plan()

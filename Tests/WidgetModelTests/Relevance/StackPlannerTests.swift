@@ -240,6 +240,17 @@ struct StackPlannerTests {
         }
     }
 
+    @Test("F: a suggestion that would end before a device can show it does not begin")
+    func tooShort() {
+        var planner = StackPlanner(Self.stack("weather"))
+        planner.candidates = [Self.candidate("calendar", "09:30", "10:00")]
+        let begins = { (seconds: Int) in
+            let now = Self.time("10:00") - .seconds(seconds)
+            return planner.schedule(at: now).insertions.count == 1
+        }
+        #expect(begins(10) && !begins(9))
+    }
+
     @Test("F: a suggestion that is withdrawn before a device can have shown it does not count to six a day")
     func withdrawnUnseen() {
         let key = StackPlan.Key(app: "com.example.a", user: "u", device: "d", stack: "home")
