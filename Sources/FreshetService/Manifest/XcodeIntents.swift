@@ -327,7 +327,7 @@ extension XcodeIntents {
         return value
     }
 
-    /// Whether a case of a parameter's enumeration stands for an unknown value: it has no index.
+    /// Whether a case of a parameter's enumeration is the one for unknown values, which Xcode writes without an index.
     private func isUnknownCase(_ name: String, of entry: PropertyListEntry) -> Bool {
         let values = enumerations[entry.text("INIntentParameterEnumType") ?? ""] ?? []
         return values.contains { !$0.has("INEnumValueIndex") && Text.equal($0.text("INEnumValueName"), name) }

@@ -92,7 +92,8 @@ struct StackPlanning {
         /// Nil: the schedule ends.
         var plan: StackPlan?
         var isChanged = false
-        /// Whether the device is told that a suggestion is withdrawn: no change of content tells it.
+        /// Whether to notify the device because a suggestion is withdrawn. No content changes then, so nothing else
+        /// notifies it.
         var withdraws = false
         var ends: Bool { plan == nil }
         var nextLook = Timestamp.distantFuture

@@ -69,7 +69,7 @@ package struct Explanation: Sendable {
     /// Outage of its provider, if no process asks it.
     private var outage: ProviderOutage? { facts.outage.flatMap { $0.isEverywhere ? $0 : nil } }
 
-    /// Whether the next step names the outage of its provider.
+    /// Whether the timeline waits for a provider whose circuit breaker is open.
     private var isHeldByProvider: Bool { outage != nil && next.rule == .providerResting }
 
     /// Whether it gets no reloads by policy.

@@ -79,7 +79,8 @@ package struct RelevanceCurve: Hashable, Sendable {
         /// End of the duration, unless another entry with relevance comes before.
         fileprivate var end: Timestamp { duration > .zero ? date + duration : .distantFuture }
 
-        /// Whether it updates the relevance of the point before, and is no new one: it repeats the score soon.
+        /// Whether the point continues the relevance of the point before instead of beginning a new one: it has the
+        /// same score and follows soon.
         fileprivate func updates(_ earlier: Point) -> Bool {
             score == earlier.score
                 && (earlier.leads(to: self)

@@ -156,8 +156,8 @@ package struct StackSchedule: Hashable, Sendable {
         /// Time after its beginning by which devices have been told of a suggestion, and may have shown it.
         package static let showingTime: Duration = .seconds(10)
 
-        /// Whether it counts to the suggestions of a day. One that was withdrawn before a device can have shown it does
-        /// not.
+        /// Whether the suggestion counts toward the limit of a day. One that was withdrawn before a device can have
+        /// shown it does not count.
         var counts: Bool { from + Self.showingTime <= until ?? .distantFuture }
     }
 
@@ -193,7 +193,7 @@ package struct StackSchedule: Hashable, Sendable {
         /// Nil: there is no evidence for it.
         package var standing: Standing?
 
-        /// Whether it says the same as an earlier one, but for small differences of the value.
+        /// Whether the evidence is the same as at an earlier time, apart from a small difference in value.
         func repeats(_ earlier: TopStanding, margin: Double = Standing.margin) -> Bool {
             guard item == earlier.item else { return false }
             guard let standing, let other = earlier.standing else {
@@ -227,7 +227,7 @@ package struct StackSchedule: Hashable, Sendable {
         standings.last { $0.from <= time } ?? standings.first
     }
 
-    /// Whether the standings of another schedule say the same during a time, but for small differences.
+    /// Whether another schedule has the same standings during a time, apart from small differences in value.
     fileprivate func hasStandings(of other: StackSchedule, in range: Range<Timestamp>) -> Bool {
         let times = (standings + other.standings).map(\.from).filter(range.contains) + [range.lowerBound]
         return times.allSatisfy { time in
@@ -356,7 +356,7 @@ package struct StackPlan: Hashable, Sendable {
             && schedule.hasStandings(of: earlier.schedule, in: plannedAt..<end)
     }
 
-    /// Whether a suggestion of an earlier plan, of which the device may know the content, does not last as long.
+    /// Whether this plan leaves out or shortens a suggestion of an earlier plan that the device may know already.
     package func withdraws(from earlier: StackPlan) -> Bool {
         guard plannedAt < earlier.until else { return false }
         return earlier.schedule.insertions.contains { known in

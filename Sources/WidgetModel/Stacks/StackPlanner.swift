@@ -23,7 +23,7 @@ package struct StackPlanner: Sendable {
         package var ranks: RelevanceRanks
         /// In the order of their times.
         package var predictions: [WidgetPrediction]
-        /// Whether habits predict views of the widget.
+        /// Whether habits may predict views of the widget: not if its intent is not eligible for suggestions.
         package var isPredictable: Bool
 
         init(

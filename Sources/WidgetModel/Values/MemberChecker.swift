@@ -39,8 +39,8 @@ extension JSONError {
 struct MemberChecker {
     private let object: JSONObject
     private let pointer: String
-    /// Whether the document was stored, perhaps by another version: unknown members, also those of nested objects, are
-    /// ignored, and so are values that an older version allowed.
+    /// Whether the document comes from the database. Another version may have written it, so that unknown members are
+    /// ignored at every depth, and so are values that only an older version allowed.
     let isStored: Bool
     private var known: [String] = []
     private(set) var errors: [ModelError] = []

@@ -364,7 +364,7 @@ extension IntentParameter {
         let isSeveral = members.boolean("several") ?? false
         let size = members.object("size") { size -> [WidgetFamily: Int]? in
             var limits: [WidgetFamily: Int] = [:]
-            // Those that the kind does not offer have no effect until it does.
+            // Also of families that the kind does not offer: they take effect once it offers them.
             for family in WidgetFamily.allCases {
                 limits[family] = size.integer(family.name, in: 1...100).map(Int.init)
             }

@@ -40,7 +40,10 @@ extension IntentDefinition {
 
     private var hasParents: Bool { parameters.contains { $0.parent != nil } }
 
-    /// Whether a parameter is shown, given the values of all parameters.
+    /// Whether the form shows a parameter. One with a parent is shown while the parent is, and while the parent's value
+    /// meets the parameter's condition.
+    ///
+    /// - Parameter values: of all parameters.
     package func isShown(_ name: String, _ values: JSONObject) -> Bool {
         guard let parent = parameter(name)?.parent else { return true }
         guard let definition = parameter(parent.name), isShown(parent.name, values) else { return false }
