@@ -184,9 +184,9 @@ extension PersonFold.State {
         guard !content.combinations.isEmpty else { return .ignored(.unsupportedCombination) }
         guard let timeZone = content.timeZone ?? timeZone else { return .ignored(.unknownTimeZone) }
         let halfHour = HalfHour(at: time, timeZone: timeZone)
-        guard record.habits.learn(content.combinations.map(\.key), at: halfHour) else { return .learned(recurring: []) }
+        guard let recurring = record.learn(content.combinations, at: halfHour) else { return .learned(recurring: []) }
         learned = true
         if planning == .never { planning = .soon }
-        return .learned(recurring: record.recurring(content.combinations, at: halfHour))
+        return .learned(recurring: recurring)
     }
 }

@@ -49,13 +49,16 @@ extension PersonRecord {
     /// Longest values of a named content, in bytes.
     private static let maximumViewedBytes = 1_024
 
-    /// The contents of a view that may be suggested from now on, and are to be named.
+    /// Learns a view of contents.
     ///
-    /// Naming takes the stored stacks, which a donation does not need otherwise. So a content is named when it recurs,
-    /// and again now and then, in case stronger ones have displaced it: whenever its days in the half hour have doubled,
-    /// or are a multiple of eight.
-    package func recurring(_ contents: [HabitContent], at halfHour: HalfHour) -> [HabitContent] {
-        contents.filter { content in
+    /// Naming a content (``remember(_:)``) takes the stored stacks, which a donation does not need otherwise. So a content
+    /// is named when it recurs, and again now and then, in case stronger ones have displaced it: whenever its days in the
+    /// half hour have doubled, or are a multiple of eight.
+    ///
+    /// - Returns: the contents to name; nil if the habits did not change.
+    package mutating func learn(_ contents: [HabitContent], at halfHour: HalfHour) -> [HabitContent]? {
+        guard habits.learn(contents.map(\.key), at: halfHour) else { return nil }
+        return contents.filter { content in
             let days = habits.days(of: content.key, at: halfHour)
             return days > 1 && (days.nonzeroBitCount == 1 || days % 8 == 0)
         }

@@ -156,9 +156,8 @@ extension Simulation {
             kind: definition.name, configuration: values, intent: definition.intent)
         let halfHour = HalfHour(at: now, timeZone: timeZone)
         // Donations, which are many, are gathered for half a minute.
-        if people.people[person].record.habits.learn(contents.map(\.key), at: halfHour) {
-            let recurring = people.people[person].record.recurring(contents, at: halfHour)
-            if !recurring.isEmpty { _ = people.people[person].record.remember(recurring) }
+        if let recurring = people.people[person].record.learn(contents, at: halfHour) {
+            _ = people.people[person].record.remember(recurring)
             people.replan(app: app, user: user, by: now + .seconds(30))
         }
     }

@@ -91,10 +91,9 @@ struct ChaosPerson: Sendable {
             guard let kind = kinds.first(where: { $0.name == name }) else { continue }
             let values = kind.effective(.empty, family: kind.anyFamily)
             let contents = HabitContent.contents(kind: name, configuration: values, intent: kind.intent)
-            let halfHour = HalfHour(at: time, timeZone: timeZone)
-            guard record.habits.learn(contents.map(\.key), at: halfHour) else { continue }
-            let recurring = record.recurring(contents, at: halfHour)
-            if !recurring.isEmpty { _ = record.remember(recurring) }
+            if let recurring = record.learn(contents, at: HalfHour(at: time, timeZone: timeZone)) {
+                _ = record.remember(recurring)
+            }
         }
         return record
     }
