@@ -83,7 +83,9 @@ package final class APIService: Service {
         if let keys = resources.keys {
             let check = accessCheck(keys)
             table.add(to: router, behind: check)
-            if let console, console.port == nil { Console(console, routes: routes, check: check).add(to: router) }
+            if let console, console.port == nil {
+                Console(console, routes: routes, check: check, readiness: readiness).add(to: router)
+            }
         }
         return router
     }
@@ -95,7 +97,7 @@ package final class APIService: Service {
         let table = routes.table.filter { Console.routesOfForms.contains($0.id) }
         let router = makeRouter { table.methods(at: $0) }
         table.add(to: router, behind: check)
-        Console(console, routes: routes, check: check).add(to: router)
+        Console(console, routes: routes, check: check, readiness: readiness).add(to: router)
         return router
     }
 

@@ -37,6 +37,8 @@ package final class FreshetNode: Sendable {
     private let cluster: ClusterCheck
     private let apiPort: ListeningPort?
     private let healthPort: ListeningPort?
+    /// The process among those that report their readiness.
+    private let process = UInt128.random(in: 0 ... .max)
     private let phase = Mutex(NodePhase.starting)
     /// Signalled when the preparation is done: PostgreSQL, the migrations and the Kafka cluster are as required.
     private let prepared = Signal()
@@ -172,6 +174,8 @@ package final class FreshetNode: Sendable {
             front += api(port: apiPort, console: console, readiness: readiness, liveness: liveness)
             if let console { front.append(console.history.recorder(of: metrics, every: settings.metricsInterval)) }
         }
+        front.append(
+            ReadinessReporter(process: process, role: settings.role, readiness: readiness, pool: pool))
         // Services stop in reverse order: the decisions after the workers, which record them.
         var back: [any Service] = decisions.map { [$0] } ?? []
         if let workers { back += [listener(), workers.kindRecorder, workers] }
@@ -322,6 +326,7 @@ package final class FreshetNode: Sendable {
             return nil
         }
         var console = ConsoleConfiguration(key: key)
+        console.process = process
         console.sessionTime = settings.console.sessionTime
         console.port = settings.console.port
         console.runbook = settings.console.runbook

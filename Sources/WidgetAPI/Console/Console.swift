@@ -25,6 +25,7 @@ struct Console: Sendable {
     let configuration: ConsoleConfiguration
     let routes: Routes
     let check: AccessCheck
+    let readiness: Readiness
     /// Operations of the API and of the console, by their ids.
     let operations: [String: Operation]
     let simulations = ConsoleSimulation()
@@ -35,12 +36,13 @@ struct Console: Sendable {
     private let now: @Sendable () -> Timestamp
 
     init(
-        _ configuration: ConsoleConfiguration, routes: Routes, check: AccessCheck,
+        _ configuration: ConsoleConfiguration, routes: Routes, check: AccessCheck, readiness: Readiness,
         now: @escaping @Sendable () -> Timestamp = Timestamp.now
     ) {
         self.configuration = configuration
         self.routes = routes
         self.check = check
+        self.readiness = readiness
         self.now = now
         let all = routes.table.map(\.operation) + Self.operations
         operations = Dictionary(all.map { ($0.id, $0) }) { $1 }
@@ -90,7 +92,7 @@ struct Console: Sendable {
         }
         let caller = Caller(principal: principal, token: Array(token.utf8), check: check)
         let call = APICall(request: request, context: context, caller: caller)
-        var visit = ConsoleVisit(console: self, session: session, call: call)
+        var visit = ConsoleVisit(console: self, session: session, call: call, state: await installation())
         do {
             visit.call.query = try Self.filled(request.uri.query ?? "")
             return try await body(visit)

@@ -12,6 +12,8 @@ package struct ConsoleConfiguration: Sendable {
     package var port: Int?
     /// Called with the console's own port once it listens.
     package var onListening: @Sendable (Int) -> Void = { _ in }
+    /// The process among those that report their readiness; nil: it does not report.
+    package var process: UInt128?
     /// URL of the runbook, whose headings are the alerts; nil: alerts have no links.
     package var runbook: String?
     /// Samples of the process's metrics.

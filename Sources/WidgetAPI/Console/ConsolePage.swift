@@ -20,6 +20,8 @@ package struct ConsolePage: Sendable {
     package var scripts: [String] = []
     /// Content of the header's end.
     var aside: HTML = ""
+    /// Notice before the heading.
+    var banner: HTML = ""
     package var body: HTML
     /// Path of the server-sent events that announce changes of the page; nil for a page without live parts.
     package var live: String?
@@ -54,7 +56,7 @@ package struct ConsolePage: Sendable {
         var view: [String: Any] = [
             "title": title, "base": base, "home": base.isEmpty ? "/" : base, "styles": styles,
             "scripts": scripts,
-            "hasLinks": !links.isEmpty, "aside": aside, "body": body,
+            "hasLinks": !links.isEmpty, "aside": aside, "banner": banner, "body": body,
             "links": links.map { ["title": $0.title, "path": $0.path, "isCurrent": $0.isCurrent] as [String: Any] },
         ]
         view["live"] = live
@@ -95,6 +97,7 @@ extension ConsolePage {
     /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its
     /// names.
     static let templates: [String: [UInt8]] = [
+        "banner": PackageResources.banner_mustache,
         "dead-letter": PackageResources.dead_letter_mustache,
         "dead-letters": PackageResources.dead_letters_mustache,
         "dead-letters-end": PackageResources.dead_letters_end_mustache,

@@ -15,6 +15,8 @@ struct ConsoleVisit: Sendable {
     let session: ConsoleSession
     /// The request, with the fields of its form in place of the query. Empty ones are left out.
     var call: APICall
+    /// State of the installation when the page was requested.
+    let state: InstallationState
 
     var app: String { call.app }
     var path: String { call.request.uri.path }
@@ -89,6 +91,7 @@ struct ConsoleVisit: Sendable {
             )
         }
         page.aside = ConsolePage.render("who", view)
+        page.banner = state.obstacles.isEmpty ? "" : ConsolePage.render("banner", ["obstacles": obstacles])
         page.scripts = ["console.js"]
         return page
     }

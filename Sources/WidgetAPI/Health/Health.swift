@@ -7,6 +7,7 @@ import ServiceLifecycle
 import Synchronization
 import Waiting
 import WidgetModel
+package import WidgetStore
 
 /// A dependency of the process.
 package struct ReadinessCheck: Sendable {
@@ -39,9 +40,19 @@ package final class Readiness: Sendable {
         self.freshness = freshness
     }
 
-    func report() async -> Report {
+    /// The dependencies that are missing.
+    ///
+    /// - Parameter maximumAge: age up to which an earlier report is repeated.
+    package func obstacles(maximumAge: Duration) async -> [ProcessObstacle] {
+        await report(maximumAge: maximumAge).compactMap { item in
+            item.missing.map { ProcessObstacle(name: item.name, reason: $0) }
+        }
+    }
+
+    func report(maximumAge: Duration? = nil) async -> Report {
+        let maximumAge = maximumAge ?? freshness
         let report = state.withLock { state in
-            if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < freshness }) ?? true {
+            if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < maximumAge }) ?? true {
                 return report
             }
             // Unstructured, since several probes wait for it and none may cancel it. Each check has a time limit.
@@ -119,8 +130,8 @@ extension Router<APIContext> {
             return Response(["status": "wedged", "loops": .array(loops)], .serviceUnavailable)
         }
         onGet("health/ready") { _, _ in
-            let missing = await readiness.report().compactMap { item -> JSONValue? in
-                item.missing.map { ["name": .string(item.name), "reason": .string($0)] }
+            let missing = await readiness.report().compactMap { item in
+                item.missing.map { ProcessObstacle(name: item.name, reason: $0).json }
             }
             return Response(
                 ["status": missing.isEmpty ? "ready" : "notReady", "missing": .array(missing)],

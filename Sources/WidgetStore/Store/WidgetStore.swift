@@ -64,6 +64,7 @@ extension PostgresMigration {
         migration(18, "batch_conditions", PackageResources.m0018_batch_conditions_sql),
         migration(19, "server_run", PackageResources.m0019_server_run_sql),
         migration(20, "open_breakers", PackageResources.m0020_open_breakers_sql),
+        migration(21, "processes", PackageResources.m0021_processes_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

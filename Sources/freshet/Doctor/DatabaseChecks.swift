@@ -263,6 +263,32 @@ extension Doctor {
             advice: "this is a defect of Freshet: see FreshetAuditAppointed in deploy/runbook.md, and report it")
     }
 
+    /// Checks the readiness that the processes have reported, and that the roles which every installation needs run.
+    func checkProcesses(_ pool: PostgresPool) async throws -> [Finding] {
+        let check = "processes"
+        try await requireMigrations(check, pool)
+        let processes = try await pool.query(.listProcesses())
+        guard !processes.isEmpty else { throw Finding.skipped(in: check, "no process reports its readiness") }
+        var found = processes.flatMap { process in
+            process.obstacles.map { obstacle in
+                Finding.problem(
+                    in: check,
+                    "a process of the role \(process.role) is not ready: \(obstacle.name): \(obstacle.reason)",
+                    advice: "see its log, and /health/ready on its health.port")
+            }
+        }
+        for role in [ProcessRole.ingest, .workers] {
+            let runs = processes.contains { $0.role == role.rawValue || $0.role == ProcessRole.all.rawValue }
+            guard !runs else { continue }
+            found.append(
+                .problem(
+                    in: check, "no process of the role \(role.rawValue) reports",
+                    advice: "start one with `freshet run --role \(role.rawValue)`"))
+        }
+        if found.isEmpty { found.append(.ok(in: check, "all \(processes.count) that report are ready")) }
+        return found
+    }
+
     /// Checks that a worker of the installation audits: a lost work list is found by nobody else.
     func checkAuditProgress(_ pool: PostgresPool) async throws -> [Finding] {
         let check = "audit.progress"

@@ -8,6 +8,7 @@ import KafkaClient
 import Logging
 import PostgresClient
 import ReloadWorkers
+import Waiting
 import WidgetAPI
 import WidgetModel
 import WidgetStore
@@ -17,7 +18,7 @@ struct Doctor: Sendable {
     let settings: Settings
     let warnings: [String]
     let timeLimit: Duration
-    /// App whose providers and devices are checked; nil: all.
+    /// App whose operator reads the findings, and whose providers and devices alone are checked; nil: all.
     var app: String?
     var logger = Logger.ofCommands
 
@@ -32,16 +33,26 @@ struct Doctor: Sendable {
     /// - Parameter checks: checks to run; nil for all.
     func findings(_ checks: [Check]? = nil) async -> [Finding] {
         let pool = settings.postgres.url.flatMap { _ in makePool() }
-        let checks = checks ?? all(pool).filter { app == nil || Self.checksOfApps.contains($0.name) }
+        let checks = checks ?? all(pool)
         let found = await withTaskGroup(of: (Int, [Finding]).self) { group in
             for (index, check) in checks.enumerated() {
                 group.addTask { [timeLimit] in (index, await Self.run(check, within: timeLimit)) }
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
+        // The details of the installation are those of its only app.
+        let isShared = if app != nil, let pool { await Self.isShared(pool, within: timeLimit) } else { app != nil }
         // Not awaited, since a statement may hang.
         if let pool { Task { await pool.shutdown() } }
-        return found.sorted { $0.0 < $1.0 }.flatMap(\.1)
+        return found.sorted { $0.0 < $1.0 }.flatMap { index, findings in
+            isShared && !Self.checksOfApps.contains(checks[index].name) ? Finding.withoutDetails(findings) : findings
+        }
+    }
+
+    /// Whether the installation has several apps, or its apps cannot be read.
+    private static func isShared(_ pool: PostgresPool, within limit: Duration) async -> Bool {
+        let apps = try? await withTimeLimit(limit) { try await pool.query(.listApps()).count }
+        return (apps ?? nil) != 1
     }
 
     /// Runs a check within the limit. A check that hangs is abandoned.
@@ -107,6 +118,7 @@ struct Doctor: Sendable {
             check("ingest") { try await checkIngest(pool) }, check("history") { try await checkHistory(pool) },
             check("retention") { try await checkRetention(pool) }, check("sweeps") { try await checkSweeps(pool) },
             check("audit.progress") { try await checkAuditProgress(pool) },
+            check("processes") { try await checkProcesses(pool) },
             check("kinds") { try await checkKinds(pool) }, check("providers") { try await checkProviders(pool) },
             check("delivery") { try await checkDelivery(pool) },
         ]
@@ -211,6 +223,29 @@ struct Finding: Error, Hashable {
         Finding(check: check, severity: .problem, message: message, advice: advice)
     }
 
+    /// The worst severity of each check, for operators of one of several apps.
+    static func withoutDetails(_ findings: [Finding]) -> [Finding] {
+        var worst: [Finding] = []
+        for finding in findings {
+            let message =
+                switch finding.severity {
+                case .ok: "works"
+                case .skipped: "not checked"
+                case .warning: "works, but not as it should"
+                case .problem: "does not work"
+                }
+            let advice = finding.severity > .skipped ? "an administrator sees the reason with `freshet doctor`" : nil
+            let reduced = Finding(
+                check: finding.check, severity: finding.severity, message: message, advice: advice)
+            if let index = worst.firstIndex(where: { $0.check == finding.check }) {
+                if worst[index].severity < finding.severity { worst[index] = reduced }
+            } else {
+                worst.append(reduced)
+            }
+        }
+        return worst
+    }
+
     var json: JSONValue {
         [
             "check": .string(check), "severity": .string("\(severity)"), "message": .string(message),
@@ -271,7 +306,8 @@ struct DoctorCommand: AsyncParsableCommand {
             Run it where Freshet runs, with the same settings. It checks the settings, Kafka (topics, partitions, retention, \
             compaction, the right to read), PostgreSQL (version, migrations, settings, connections, indexes, vacuum), the \
             clocks, the keys of tokens, the audit's counter of the process on health.port, halted topics, sweeps that \
-            wait, rows that are not deleted, and every provider with a signed request for no timelines.
+            wait, rows that are not deleted, the readiness that processes report, and every provider with a signed \
+            request for no timelines.
 
             It changes nothing, so it cannot check rights to write. Every check has a time limit.
 

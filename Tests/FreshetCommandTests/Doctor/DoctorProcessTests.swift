@@ -34,7 +34,7 @@ import WidgetStore
             let checks: Set = [
                 "settings", "keys", "kafka", "kafka.cluster", "kafka.positions", "kafka.topics", "kafka.acls",
                 "postgres", "postgres.settings", "postgres.connections", "postgres.migrations", "clock", "ingest",
-                "kinds", "providers", "audit", "audit.progress", "sweeps", "retention", "history",
+                "kinds", "providers", "audit", "audit.progress", "processes", "sweeps", "retention", "history",
             ]
             #expect(checks.subtracting(found.map(\.check)) == [], "\(doctor.out)")
             let problems = found.filter { $0.severity == "problem" }

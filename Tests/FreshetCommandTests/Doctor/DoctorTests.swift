@@ -112,6 +112,45 @@ import WidgetModel
         }
     }
 
+    @Test("Processes that are not ready, and roles that no process has, are problems")
+    func processes() async throws {
+        try await withStore { store in
+            let doctor = Doctor(settings: Settings(), warnings: [], timeLimit: .seconds(5))
+            func findings() async -> [Finding] {
+                await Doctor.findings(of: "processes") { [pool = store.pool] in try await doctor.checkProcesses(pool) }
+            }
+            #expect(await findings().map(\.severity) == [.skipped])
+            let kafka = ProcessObstacle(name: "kafka", reason: "no broker answers")
+            _ = try await store.pool.execute(.reportProcess(1, role: "ingest", obstacles: [kafka]))
+            let found = await findings()
+            #expect(found.map(\.severity) == [.problem, .problem])
+            #expect(found[0].message.contains("role ingest is not ready: kafka: no broker answers"))
+            #expect(found[1].message == "no process of the role workers reports")
+            _ = try await store.pool.execute(.reportProcess(1, role: "all", obstacles: []))
+            #expect(await findings().map(\.severity) == [.ok])
+        }
+    }
+
+    @Test("An app's operator gets every check of the installation, with its details only if no other app is registered")
+    func checksOfOneApp() async throws {
+        let secret = "a bucket of another app"
+        let checks: [Doctor.Check] = [
+            ("kafka", { [.problem(in: "kafka", secret, advice: secret), .ok(in: "kafka.topics", secret)] }),
+            ("ingest", { [.ok(in: "ingest", "own")] }),
+        ]
+        for apps in 1...2 {
+            try await withStore(Array(TestKinds.apps().prefix(apps))) { store in
+                var settings = Settings()
+                settings.postgres.url = store.connectionString
+                let doctor = Doctor(settings: settings, warnings: [], timeLimit: Patience.limit, app: TestKinds.app)
+                let found = await doctor.findings(checks)
+                #expect(found.map(\.check) == ["kafka", "kafka.topics", "ingest"])
+                #expect(found.map(\.severity) == [.problem, .ok, .ok] && found[2].message == "own")
+                #expect(found.contains { "\($0)".contains(secret) } == (apps == 1))
+            }
+        }
+    }
+
     @Test("An audit counter above zero is a problem")
     func audit() {
         let name = MetricRegistry.catalogue.auditAppointed.definition.name

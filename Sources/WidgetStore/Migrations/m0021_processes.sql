@@ -1,0 +1,9 @@
+-- Processes of all roles with their readiness, which each reports every few seconds, so that every console shows it.
+CREATE TABLE process (
+    id uuid PRIMARY KEY,
+    role text NOT NULL,
+    seen_at timestamptz NOT NULL DEFAULT now(),
+    obstacles text NOT NULL
+) WITH (fillfactor = 50);
+
+COMMENT ON COLUMN process.obstacles IS 'JSON array of {"name", "reason"}: what it is not ready for; [] for a ready process';
