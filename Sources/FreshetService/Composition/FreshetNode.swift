@@ -511,7 +511,8 @@ extension WorkerService {
             [
                 "limit": .count(record.limit), "milliseconds": .count(record.latency?.wholeMilliseconds),
                 "answeredAt": .time(record.answeredAt), "failedAt": .time(record.failedAt),
-                "failure": .text(record.failure),
+                "failure": .text(record.failure), "itemFailedAt": .time(record.itemFailedAt),
+                "itemFailure": .text(record.itemFailure),
             ]
         }
     }

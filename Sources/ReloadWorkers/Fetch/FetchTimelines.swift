@@ -167,10 +167,13 @@ extension WorkerContext {
             throw ProviderFailure(error)
         }
         var answered = 0
+        var itemFailure: ProviderFailure?
         for (index, outcome) in zip(range, response.outcomes) {
             batch.jobs[index].fetchTime = fetchTime
             switch outcome {
-            case .failure(let failure): batch.jobs[index].failure = failure
+            case .failure(let failure):
+                batch.jobs[index].failure = failure
+                itemFailure = failure
             case .success(let parsed):
                 answered += 1
                 batch.jobs[index].answer = parsed
@@ -179,6 +182,7 @@ extension WorkerContext {
                 }
             }
         }
+        if let itemFailure { protection.recordItemFailure(itemFailure, of: batch.provider, at: clock.elapsed) }
         if response.foreignCount > 0 {
             logger.warning(
                 "a provider answered for timelines that were not asked for",

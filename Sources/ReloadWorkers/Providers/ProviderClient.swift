@@ -2,8 +2,10 @@
 
 package import AsyncHTTPClient
 import Crypto
+import Glibc
 import NIOCore
 package import NIOHTTP1
+import NIOPosix
 import Synchronization
 import Waiting
 package import WidgetModel
@@ -166,9 +168,30 @@ package final class ProviderClient: ProviderFetching {
         case let error as IPAddress.LookupFailure:
             ProviderFailure(.unresolved, "the provider's host was not found: \(error.message)")
         case let error as HTTPClientError where timeouts.contains(error):
-            ProviderFailure(.timeout, "\(error)")
+            ProviderFailure(.timeout, error == .connectTimeout ? "no connection in time" : "no answer in time")
         default:
-            ProviderFailure(.connection, "\(error)")
+            ProviderFailure(.connection, words(for: error))
+        }
+    }
+
+    /// Words for an error of a connection, without the names of the libraries' types.
+    static func words(for error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            // One for each address of the host.
+            error.connectionErrors.first.map { words(for: $0.error) } ?? "no address of the host answers"
+        case let error as IOError:
+            switch error.errnoCode {
+            case ECONNREFUSED: "the connection is refused: nothing listens at the provider's address"
+            case ECONNRESET, EPIPE: "the provider closed the connection"
+            case EHOSTUNREACH, ENETUNREACH: "the provider's address cannot be reached from here"
+            default: unsafe "the connection failed: \(String(cString: strerror(error.errnoCode)))"
+            }
+        case let error as HTTPClientError:
+            error == .remoteConnectionClosed
+                ? "the provider closed the connection before it answered"
+                : "the request failed: \(error.shortDescription)"
+        default: "the connection failed: \(error)"
         }
     }
 }

@@ -24,6 +24,9 @@ package struct ProviderRecord: Hashable, Sendable {
     package internal(set) var latency: Duration?
     package internal(set) var failedAt: Timestamp?
     package internal(set) var failure: String?
+    /// Latest error of a single timeline in an answer.
+    package internal(set) var itemFailedAt: Timestamp?
+    package internal(set) var itemFailure: String?
 }
 
 /// State of a provider: concurrency, breaker, retry budget and batch size.

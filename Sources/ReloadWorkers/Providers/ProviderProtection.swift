@@ -184,12 +184,29 @@ final class ProviderProtection: Sendable {
     }
 
     func recordFailure(_ ticket: RequestTicket, _ failure: ProviderFailure, at time: Duration) {
-        let message = "\(failure.reason.rawValue): \(Text.printable(failure.message, maximum: 300))"
+        let message = Self.words(for: failure)
         let changes = update(ticket.provider, at: time) { health in
             (health.latest.failedAt, health.latest.failure) = (Timestamp.now(), message)
             return health.end(ticket, RequestVerdict(failure), jitter: Double.random(in: 0...1), at: time)
         }
         report(changes, ticket, failure, at: time)
+    }
+
+    /// Notes the error of a single timeline in an answer, for operators.
+    func recordItemFailure(_ failure: ProviderFailure, of provider: ProviderKey, at time: Duration) {
+        let message = Self.words(for: failure)
+        update(provider, at: time) { health in
+            (health.latest.itemFailedAt, health.latest.itemFailure) = (Timestamp.now(), message)
+        }
+    }
+
+    /// The failure's message, with the reason where the message does not say it.
+    private static func words(for failure: ProviderFailure) -> String {
+        let message = Text.printable(failure.message, maximum: 300)
+        return switch failure.reason {
+        case .connection, .timeout, .provider, .status, .unresolved: message
+        default: "\(failure.reason.rawValue): \(message)"
+        }
     }
 
     /// Notes that a failure blamed on the content was the provider's own.

@@ -56,6 +56,21 @@ struct FailureTests {
         }
     }
 
+    @Test("The latest error of a single timeline is kept with its code and message beside the provider's health")
+    func itemErrors() async throws {
+        try await withWorker { worker in
+            try await worker.store.place([.test("w1"), .test("w2", user: "u2")])
+            worker.provider.respond { request in
+                .timelines(
+                    request.ids.enumerated().map { $0 == 0 ? .stubError($1, code: "noCard") : .stubTimeline($1) })
+            }
+            try await worker.turn()
+            let record = try #require(worker.context.protection.records(of: TestKinds.app).values.first)
+            #expect(record.itemFailure?.hasPrefix("noCard: ") == true, "\(record)")
+            #expect(record.itemFailedAt != nil && record.failure == nil && !record.isOpen)
+        }
+    }
+
     @Test func anAnswerThatComesTooLateIsAFailure() async throws {
         try await withWorker { worker in
             try await worker.store.place([.test("w1")])

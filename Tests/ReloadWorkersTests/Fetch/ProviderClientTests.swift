@@ -44,6 +44,22 @@ struct ProviderClientTests {
         }
     }
 
+    @Test("A refused connection is told in plain words, without the names of libraries' errors")
+    func refusedConnection() async throws {
+        try await withClient { client, _ in
+            // Nothing listens at port 1.
+            do {
+                _ = try await client.fetch(call("http://127.0.0.1:1/bank"))
+                Issue.record("the connection is not refused")
+            } catch let failure as ProviderFailure {
+                #expect(failure.reason == .connection)
+                #expect(failure.message == "the connection is refused: nothing listens at the provider's address")
+            }
+        }
+        let closed = ProviderClient.words(for: HTTPClientError.remoteConnectionClosed)
+        #expect(closed == "the provider closed the connection before it answered")
+    }
+
     @Test func aRequestIsSignedAndItsAnswerRead() async throws {
         try await withClient { client, provider in
             provider.respond { _ in
