@@ -3,120 +3,198 @@
 import Charts
 import JSON
 import WidgetModel
+import WidgetStore
+
+/// A chart of the process's last hour, with the state of the alert on its figures.
+struct AlertChart: Sendable {
+    enum State: Equatable, Sendable {
+        /// There is nothing to exceed, or there are no figures.
+        case unknown
+        case ok
+        /// The latest figure is over the limit.
+        case exceeded
+        /// The figures have been over the alert's thresholds for as long as it waits.
+        case firing
+
+        /// Style of the figures.
+        var style: String {
+            switch self {
+            case .unknown, .ok: "soft"
+            case .exceeded: "warn"
+            case .firing: "bad"
+            }
+        }
+    }
+
+    let title: String
+    let unit: String
+    let lines: [Chart.Series]
+    var alert: ConsoleAlert?
+    /// Value that should not be exceeded.
+    var limit: Double?
+    /// Values of the lines beyond which the alert fires; nil: the limit of each.
+    var thresholds: [Double]?
+    /// Whether the alert fires for all lines together, not for each.
+    var firesForAll = false
+    /// Time for which the alert waits, in seconds.
+    var hold = 300.0
+
+    var state: State {
+        guard let limit, lines.contains(where: { $0.latest != nil }) else { return .unknown }
+        if alert != nil, isFiring(thresholds ?? lines.map { _ in limit }) { return .firing }
+        return lines.contains { $0.latest.map { $0 > limit } ?? false } ? .exceeded : .ok
+    }
+
+    private func isFiring(_ thresholds: [Double]) -> Bool {
+        let fire = zip(lines, thresholds).map { line, threshold in
+            let recent = line.points.filter { $0.x >= -hold }
+            let isHeld = line.points.contains { $0.x <= -hold && $0.value != nil }
+            return isHeld && recent.allSatisfy { $0.value.map { $0 > threshold } ?? false }
+        }
+        return firesForAll ? fire.allSatisfy { $0 } : fire.contains(true)
+    }
+}
 
 /// The charts of the overview, the kinds and the providers.
 extension ConsoleVisit {
+    /// Oldest content that the alert on stale timelines allows, in seconds, as in `deploy/prometheus/rules.yaml`.
+    private static let oldestContent = 90_000.0
+
     private var history: MetricHistory { console.configuration.history }
 
-    var charts: [(title: String, html: HTML)] {
-        let latency = "Freshness: from a request to stored content"
-        let fetches = "Freshness on devices: fetched later than the objective"
+    /// Charts of the app's own figures, and those of the installation if the app is its only one.
+    var charts: [AlertChart] { ownCharts + (state.isShared ? [] : installationCharts) }
+
+    private var ownCharts: [AlertChart] {
+        let catalogue = MetricRegistry.catalogue
+        func own(_ metric: any AnyMetric, _ labels: String...) -> String {
+            MetricHistory.series(metric.definition.name, [app] + labels)
+        }
         return [
-            (
-                "Throughput",
-                chart(
-                    "Throughput", unit: "a second",
-                    [
-                        history.rate("events applied", of: MetricRegistry.catalogue.ingestEvents.definition.name),
-                        history.rate("timelines stored", of: MetricRegistry.catalogue.stored.definition.name),
-                        history.rate("timelines published", of: MetricRegistry.catalogue.published.definition.name),
-                    ], alert: .timelinesOverdue)
-            ),
-            (
-                latency,
-                chart(
-                    latency, unit: "s", quantiles(of: MetricRegistry.catalogue.reloadLatency.definition),
-                    alert: .timelinesStale,
-                    objective: console.objective / .seconds(1))
-            ),
+            AlertChart(
+                title: "Timelines of \(app)", unit: "a second",
+                lines: ["reloaded", "unchanged", "failed"].map { decision in
+                    history.rate(decision, of: own(catalogue.decisions, decision))
+                }),
+            AlertChart(
+                title: "Oldest due timeline", unit: "s",
+                lines: [history.gauge("due for", of: own(catalogue.kindOldestDue))],
+                alert: .timelinesOverdue, limit: WidgetState.overdueAfter / .seconds(1), thresholds: [900]),
+            AlertChart(
+                title: "Age of the content of 99 % of the timelines", unit: "s",
+                lines: [history.gauge("rendered before", of: own(catalogue.timelineAge, "99"))],
+                alert: .timelinesStale, limit: Self.oldestContent, hold: 900),
             // The objective allows 5 %.
-            (
-                fetches,
-                chart(
-                    fetches, unit: "%",
-                    ["1h", "6h"].map { window in
-                        history.percentage(
-                            "in \(window)",
-                            part: "\(MetricRegistry.catalogue.deliveryMissed.definition.name) \(window)",
-                            of: "\(MetricRegistry.catalogue.deliveryChanges.definition.name) \(window)")
-                    }, alert: .deliveryLate, objective: 5)
-            ),
+            AlertChart(
+                title: "Freshness on devices: fetched later than the objective", unit: "%",
+                lines: ["1h", "6h"].map { window in
+                    history.percentage(
+                        "in \(window)", part: own(catalogue.deliveryMissed, window),
+                        of: own(catalogue.deliveryChanges, window))
+                }, alert: .deliveryLate, limit: 5, thresholds: [30, 15], firesForAll: true, hold: 900),
+            AlertChart(
+                title: "Open breakers", unit: "providers",
+                lines: [history.gauge("open", of: own(catalogue.breakerState))], alert: .breakerOpen, limit: 0,
+                hold: 600),
         ]
-            + [
-                (
-                    "Lag of ingest", "messages", [("lag", MetricRegistry.catalogue.ingestLag.definition.name)],
-                    .ingestLagging
-                ),
-                (
-                    "Ready work lists by lane", "lists",
-                    ReloadLane.allCases.map {
-                        ($0.name, "\(MetricRegistry.catalogue.readyLists.definition.name) \($0.name)")
-                    },
-                    .timelinesOverdue
-                ),
-                (
-                    "Open breakers", "providers", [("open", MetricRegistry.catalogue.breakersOpen.definition.name)],
-                    .breakerOpen
-                ),
-                (
-                    "Dead letters of all apps", "letters",
-                    [("waiting", MetricRegistry.catalogue.deadLettersWaiting.definition.name)],
-                    .deadLetters
-                ),
-            ].map { (title: String, unit: String, gauges: [(String, String)], alert: ConsoleAlert) in
-                (title, chart(title, unit: unit, gauges.map { history.gauge($0.0, of: $0.1) }, alert: alert))
-            }
     }
 
+    private var installationCharts: [AlertChart] {
+        let catalogue = MetricRegistry.catalogue
+        func oldest(_ lanes: [ReloadLane], allowed limit: Double) -> AlertChart {
+            AlertChart(
+                title: "Oldest due timeline: \(lanes.map(\.name).joined(separator: ", "))", unit: "s",
+                lines: lanes.map { lane in
+                    let series = MetricHistory.series(catalogue.oldestOverdue.definition.name, [lane.name])
+                    return history.gauge(lane.name, of: series)
+                }, alert: .timelinesOverdue, limit: limit)
+        }
+        return [
+            AlertChart(
+                title: "Throughput", unit: "a second",
+                lines: [
+                    history.rate("events applied", of: catalogue.ingestEvents.definition.name),
+                    history.rate("timelines stored", of: catalogue.stored.definition.name),
+                    history.rate("timelines published", of: catalogue.published.definition.name),
+                ]),
+            AlertChart(
+                title: "Freshness: from a request to stored content", unit: "s",
+                lines: quantiles(of: catalogue.reloadLatency.definition), limit: console.objective / .seconds(1)),
+            AlertChart(
+                title: "Oldest event that is not applied", unit: "s",
+                lines: [history.gauge("received before", of: catalogue.ingestOldest.definition.name)],
+                alert: .ingestLagging, limit: 60),
+            oldest([.interactive, .push], allowed: 60), oldest([.scheduled, .bulk], allowed: 900),
+            AlertChart(
+                title: "Ready work lists by lane", unit: "lists",
+                lines: ReloadLane.allCases.map { lane in
+                    let series = MetricHistory.series(catalogue.readyLists.definition.name, [lane.name])
+                    return history.gauge(lane.name, of: series)
+                }),
+            AlertChart(
+                title: "Dead letters", unit: "letters",
+                lines: [history.gauge("waiting", of: catalogue.deadLettersWaiting.definition.name)]),
+        ]
+    }
+
+    /// Latency of the requests to providers; empty if those of other apps are among them.
     var providerLatency: HTML {
-        chart(
-            "Requests to providers of all apps", unit: "s",
-            quantiles(of: MetricRegistry.catalogue.providerSeconds.definition),
-            alert: .providerErrors)
+        guard !state.isShared else { return "" }
+        return chart(
+            AlertChart(
+                title: "Requests to providers", unit: "s",
+                lines: quantiles(of: MetricRegistry.catalogue.providerSeconds.definition)))
     }
 
     private func quantiles(of histogram: MetricDefinition) -> [Chart.Series] {
         [("p50", 0.5), ("p99", 0.99)].map { history.quantile($0, $1, of: histogram.name) }
     }
 
+    /// The state of a chart's alert, with a link to the runbook.
+    private func note(_ plan: AlertChart) -> HTML {
+        let tag: HTML =
+            switch plan.state {
+            case .unknown: ""
+            case .ok: "<span class=\"tag good\">ok</span> "
+            case .exceeded: "<span class=\"tag warn\">over the limit</span> "
+            case .firing: "<span class=\"tag bad\">firing</span> "
+            }
+        guard let alert = plan.alert else { return tag }
+        return console.configuration.runbook.map {
+            "\(tag)<a href=\"\(alert.link($0))\" rel=\"noreferrer\">Runbook: \(alert.name)</a>"
+        } ?? "\(tag)<span class=\"soft\">Alert \(alert.name)</span>"
+    }
+
     /// At most the last hour of the process's figures, with a legend.
-    ///
-    /// - Parameters:
-    ///   - alert: on these figures.
-    ///   - objective: value that should not be exceeded.
-    private func chart(
-        _ title: String, unit: String, _ lines: [Chart.Series], alert: ConsoleAlert, objective: Double? = nil
-    ) -> HTML {
-        let link: HTML =
-            console.configuration.runbook.map {
-                "<a href=\"\(alert.link($0))\" rel=\"noreferrer\">Runbook: \(alert.name)</a>"
-            } ?? "<span class=\"soft\">Alert \(alert.name)</span>"
+    func chart(_ plan: AlertChart) -> HTML {
+        let (lines, unit) = (plan.lines, plan.unit)
+        let note: HTML = "<p class=\"small\">\(note(plan))</p>"
         guard let highest = lines.compactMap(\.highest).max() else {
-            return "<p class=\"soft\">No figures in this process yet.</p><p class=\"small\">\(link)</p>"
+            return "<p class=\"soft\">No figures in this process yet.</p>\(note)"
         }
         let words = ConsolePage.words
         // An hour, or whole minutes since the first sample of a younger process.
         let oldest = lines.flatMap(\.points).filter { $0.value != nil }.map { -$0.x }.max() ?? 0
         let span = min(3_600, max(1, (oldest / 60).rounded(.up)) * 60)
-        // The lines would be drawn flat under a high objective.
-        let limit = objective.flatMap { $0 <= 4 * highest ? $0 : nil }
+        // The lines would be drawn flat under a high limit.
+        let limit = plan.limit.flatMap { $0 <= 4 * highest ? $0 : nil }
         let top = max(highest, limit ?? 0)
         let parts = lines.map { line in
             "\(line.name) \(line.latest.map(words) ?? "none"), at most \(line.highest.map(words) ?? "none")"
         }
         var chart = Chart(
-            label: "\(title) in the last hour, in \(unit): \(parts.joined(separator: "; "))", range: -span..<0,
+            label: "\(plan.title) in the last hour, in \(unit): \(parts.joined(separator: "; "))", range: -span..<0,
             scale: .linear(upTo: top > 0 ? top : 1),
             series: lines)
         chart.limit = limit
         chart.ticks = [(-span, "\(Int(span / 60)) min ago"), (0, "now")]
         chart.format = words
-        let legend = chart.legend(limit: objective.map { "allowed: \(words($0)) \(unit)" }) { line in
+        let legend = chart.legend(limit: plan.limit.map { "allowed: \(words($0)) \(unit)" }) { line in
             line.latest.map { "\(words($0)) \(unit)" } ?? "none"
         }
         return """
             <p class="scale small soft">up to \(words(top)) \(unit)</p>
-            \(chart.svg)\(legend)<p class="small">\(link)</p>
+            \(chart.svg)<div class="\(plan.state.style)">\(legend)</div>\(note)
             """
     }
 }

@@ -12,6 +12,7 @@ import WidgetStore
 extension Console {
     /// Operations of the pages alone: the HTTP API does not serve them.
     static let operations = [
+        Operation(id: "consoleStates", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleStatistics", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleFindings", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleManifest", access: .app(.operateRead), isAudited: true),

@@ -94,88 +94,19 @@ extension ConsoleVisit {
     }
 }
 
-// MARK: - Overview
-
-extension ConsoleVisit {
-    func overview() async throws -> ConsolePage {
-        let counts = try await run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
-        let waiting = counts.reduce(0, +)
-        let isCapped = counts.contains { $0 >= Routes.countLimit }
-        let statistics = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }
-        let delivery = statistics.report.delivery.kinds.map { name, totals in
-            let kind = statistics.kinds.first { $0.definition.name == name }?.definition
-            return Self.json(of: name, totals, objective: kind?.freshnessObjective ?? console.objective)
-        }
-        let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
-        let outages = try await run("consoleOutages") { try await $0.outages(for: $1) }
-        var page = page(
-            "overview", title: "Overview",
-            [
-                "charts": charts.enumerated().map {
-                    ["title": $1.title, "id": "chart-\($0)", "html": $1.html] as [String: Any]
-                },
-                "waiting": (isCapped ? "at least " : "") + ConsolePage.words(Double(waiting)),
-                "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
-                "paused": "\(kinds.count { $0.isPaused })",
-                "outages": JSONValue.array(outages.map(\.json)), "breakers": "\(outages.count)",
-                "hasOpen": !outages.isEmpty,
-                "delivery": JSONValue.array(delivery), "hasDelivery": !delivery.isEmpty,
-                "today": JSONValue.array(
-                    statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
-            ])
-        page.live = "\(Console.base)/live"
-        return page
-    }
-
-    /// Freshness of a kind with its objective in milliseconds, and the latencies as percentages of it.
-    private static func json(of kind: String, _ totals: DeliveryTotals, objective: Duration) -> JSONValue {
-        var json = DeliveryReport.json(of: kind, totals).adding("objective", .count(objective.wholeMilliseconds))
-        for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] where objective > .zero {
-            guard let latency = DeliveryTotals.quantile(quantile, of: totals.latencies) else { continue }
-            json = json.adding("\(name)Share", .string("\(ConsolePage.words(100 * (latency / objective))) %"))
-        }
-        return json
-    }
-
-    func doctor() async throws -> ConsolePage {
-        let findings = try await run("consoleFindings") { _, caller in
-            await console.configuration.findings(caller.app)
-        }
-        let marked = findings.map { finding -> JSONValue in
-            let severity = finding["severity"]?.stringValue ?? ""
-            let style = ["ok": "good", "warning": "warn", "problem": "bad"][severity] ?? "soft"
-            return finding.adding("style", .string(style))
-        }
-        func found(_ severity: String) -> [JSONValue] { marked.filter { $0["severity"] == .string(severity) } }
-        let (problems, warnings) = (found("problem"), found("warning"))
-        func count(_ findings: [JSONValue], _ name: String) -> String {
-            "\(findings.count) \(name)\(findings.count == 1 ? "" : "s")"
-        }
-        let summary =
-            "\(count(problems, "problem")), \(count(warnings, "warning")), \(found("ok").count) ok"
-        return page(
-            "doctor", title: "Doctor",
-            [
-                "findings": JSONValue.array(marked), "isEmpty": findings.isEmpty, "summary": summary,
-                "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
-                "urgent": JSONValue.array(Array((problems + warnings).prefix(3))),
-                "alerts": console.configuration.runbook.map { runbook in
-                    ConsoleAlert.allCases.map { ["name": $0.name, "link": $0.link(runbook)] }
-                } ?? [],
-                "hasAlerts": console.configuration.runbook != nil,
-            ])
-    }
-}
-
 // MARK: - Kinds
 
 extension ConsoleVisit {
     func kinds() async throws -> ConsolePage {
         let counts = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }.report.kinds
         let found = try await run("listKinds") { try await $0.kinds(for: $1) }
-        let kinds = found.map { kind, move -> JSONValue in
+        let states = try await widgetStates(WidgetFilter(app: app)).byKind
+        let named = found.map { kind, move in (kind, move, KindState(kind, states[kind.definition.name] ?? [:])) }
+        let wanted = try call.choice("state", of: KindState.self)
+        let kinds = named.filter { wanted == nil || $0.2 == wanted }.map { kind, move, state -> JSONValue in
             let name = kind.definition.name
             return kind.json(move: move).adding("name", .string(name))
+                .adding("state", .string(state.rawValue)).adding("style", .string(state.style))
                 .adding("counts", counts.first { Text.equal($0.name, name) }?.total.json ?? .null)
         }
         let forecast = try await run("getForecast") { try await $0.forecast(hours: 24, for: $1) }
@@ -183,6 +114,9 @@ extension ConsoleVisit {
             "kinds", title: "Kinds",
             [
                 "kinds": JSONValue.array(kinds), "isPaused": found.contains { $0.kind.appPausedAt != nil },
+                "states": Self.tabs(
+                    at: "/kinds", [], chosen: wanted,
+                    KindState.allCases.map { state in (state, named.count { $0.2 == state }) }),
                 "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsolePage.chart(of: forecast),
             ])
     }
@@ -288,7 +222,7 @@ extension ConsoleVisit {
             "providers", title: "Providers",
             [
                 "providers": JSONValue.array(items), "isEmpty": items.isEmpty, "hasNoWorkers": health == nil,
-                "latency": providerLatency, "tested": tested ?? .null,
+                "latency": providerLatency, "hasLatency": !state.isShared, "tested": tested ?? .null,
             ])
         // A live update would replace the test's result.
         if tested == nil { page.live = "\(Console.base)/live" }
@@ -303,26 +237,37 @@ extension ConsoleVisit {
     func widgets() async throws -> ConsolePage {
         let filter = WidgetFilter(
             app: app, user: try call.identifier("user"), device: try call.identifier("device"),
-            kind: try call.identifier("kind"), after: try call.cursor() ?? "")
+            kind: try call.identifier("kind"), state: try call.choice("state", of: WidgetState.self),
+            after: try call.cursor() ?? "")
         let id = try call.identifier("widget")
         var found: [WidgetDetail] = []
         var next: String?
+        var states = WidgetStates()
         if let id {
             found = [try await run("getWidget") { try await $0.widget(id, for: $1) }].compactMap { $0 }
         } else {
+            states = try await widgetStates(filter)
             (found, next) = try await run("listWidgets") { try await $0.widgets(filter, limit: 50, for: $1) }
+            // The rest of the widgets may have the state, too.
+            if next == nil, states.isTruncated { next = states.last.map { String(base64URL: $0.utf8) } }
         }
         let names = [("user", filter.user), ("device", filter.device), ("kind", filter.kind)]
+        let rows = found.map { widget in
+            widget.json.adding("state", .text(widget.state?.rawValue))
+                .adding("style", .text(widget.state?.style))
+        }
         var view: [String: Any] = [
-            "widgets": JSONValue.array(found.map(\.json)), "isEmpty": found.isEmpty, "widget": id ?? "",
-            "hasNext": next != nil,
+            "widgets": JSONValue.array(rows), "isEmpty": found.isEmpty, "widget": id ?? "",
+            "hasNext": next != nil, "isTruncated": states.isTruncated, "state": filter.state?.rawValue ?? "",
+            "examined": ConsolePage.grouped("\(WidgetState.examined)"),
+            "states": Self.tabs(
+                at: "/widgets", names, chosen: filter.state,
+                WidgetState.allCases.map { ($0, states.count(of: $0)) }),
         ]
         for (name, value) in names { view[name] = value ?? "" }
-        if next != nil {
-            let items = (names + [("cursor", next)]).compactMap { name, value in
-                value.map { "\(name)=\(Text.percentEncoded($0))" }
-            }
-            view["next"] = "\(Console.base)/widgets?\(items.sorted().joined(separator: "&"))"
+        if let next {
+            let items = names + [("state", filter.state?.rawValue), ("cursor", next)]
+            view["next"] = Self.link("/widgets", items)
         }
         return page("widgets", title: "Widgets", view)
     }

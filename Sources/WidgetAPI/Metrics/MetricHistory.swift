@@ -6,7 +6,7 @@ package import WidgetModel
 
 /// Samples of the process's metrics of the last hour, for the console's charts. Its memory is bounded.
 package final class MetricHistory: Sendable {
-    /// A sample: values of kept series. A series is a metric's name, with the value of one label after a space.
+    /// A sample: values of kept series. A series is a metric's name, with the values of some labels, each after a space.
     private typealias Sample = (at: Timestamp, values: [String: Double])
 
     private static let span = Duration.seconds(3_600)
@@ -21,12 +21,16 @@ package final class MetricHistory: Sendable {
     /// Adds a sample of the metrics that the charts show.
     package func record(_ metrics: MetricRegistry, at time: Timestamp = Timestamp.now()) {
         var values: [String: Double] = [:]
-        func keep(_ metric: any AnyMetric, by label: String? = nil) {
+        /// Keeps the sums, or the largest values, of the series with the same values of the kept labels.
+        func keep(
+            _ metric: any AnyMetric, by kept: String..., joining join: (Double, Double) -> Double = { $0 + $1 }
+        ) {
             let name = metric.definition.name
-            let place = label.flatMap { metric.definition.labels.firstIndex(of: $0) }
+            let places = kept.compactMap { metric.definition.labels.firstIndex(of: $0) }
             for (labels, series) in metric.allSeries {
                 guard let histogram = series as? HistogramSeries else {
-                    values[place.map { "\(name) \(labels[$0])" } ?? name, default: 0] += series.value
+                    let key = Self.series(name, places.map { labels[$0] })
+                    values[key] = values[key].map { join($0, series.value) } ?? series.value
                     continue
                 }
                 for bucket in histogram.buckets {
@@ -36,11 +40,17 @@ package final class MetricHistory: Sendable {
             }
         }
         for metric in [
-            metrics.ingestEvents, metrics.published, metrics.stored, metrics.ingestLag, metrics.breakersOpen,
-            metrics.deadLettersWaiting, metrics.reloadLatency, metrics.providerSeconds,
+            metrics.ingestEvents, metrics.published, metrics.stored, metrics.deadLettersWaiting, metrics.reloadLatency,
+            metrics.providerSeconds,
         ] as [any AnyMetric] { keep(metric) }
+        keep(metrics.ingestOldest, joining: max)
         keep(metrics.readyLists, by: "lane")
-        for metric in [metrics.deliveryChanges, metrics.deliveryMissed] { keep(metric, by: "window") }
+        keep(metrics.oldestOverdue, by: "lane")
+        keep(metrics.decisions, by: "app", "decision")
+        keep(metrics.kindOldestDue, by: "app", joining: max)
+        keep(metrics.timelineAge, by: "app", "percentile", joining: max)
+        keep(metrics.breakerState, by: "app")
+        for metric in [metrics.deliveryChanges, metrics.deliveryMissed] { keep(metric, by: "app", "window") }
         state.withLock { [values] samples in
             samples.append((time, values))
             samples.removeAll { $0.at < time - Self.span }
@@ -51,7 +61,10 @@ package final class MetricHistory: Sendable {
 
 /// Lines of charts, over seconds until the last sample.
 extension MetricHistory {
-    /// A gauge, or a sum of gauges.
+    /// Name of a series.
+    static func series(_ metric: String, _ labels: [String]) -> String { ([metric] + labels).joined(separator: " ") }
+
+    /// A gauge, or several that are joined.
     func gauge(_ name: String, of series: String) -> Chart.Series {
         let samples = samples
         return Chart.Series(name, .line, points: samples.map { (Self.seconds($0, samples), $0.values[series]) })

@@ -125,6 +125,18 @@ struct APICall: Sendable {
         return number
     }
 
+    /// A parameter that names a case.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ name: String, of type: Choice.Type
+    ) throws(Problem) -> Choice? {
+        guard let text = text(name) else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            let names = type.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .parameter(name, detail: "expected one of \(names)")
+        }
+        return choice
+    }
+
     func flag(_ name: String) throws(Problem) -> Bool {
         switch text(name) {
         case nil, "false"?: false

@@ -30,15 +30,16 @@ struct ConsoleBrowserTests {
             metrics.ingestEvents("push.received", "applied").increment(by: 6_000 + wave * 20)
             metrics.stored.increment(by: 4_000 + wave * 9)
             metrics.published.increment(by: 3_900 + wave * 8)
-            metrics.ingestLag("a").set(wave)
+            metrics.kindOldestDue(TestKinds.app, "k").set(minute < 40 ? 0 : 900 + wave)
+            metrics.timelineAge(TestKinds.app, "k", "99").set(wave * 60)
             for (lane, lists) in [("interactive", wave / 10), ("scheduled", wave / 2), ("bulk", wave * 2)] {
                 metrics.readyLists(lane).set(lists)
             }
-            metrics.breakersOpen.set(minute / 50)
+            metrics.breakerState(TestKinds.app, "p").set(minute / 50)
             metrics.deadLettersWaiting("invalid").set(minute / 7)
             for (window, changes) in [("1h", 1_000), ("6h", 6_000)] {
-                metrics.deliveryChanges("a", "k", window).set(changes)
-                metrics.deliveryMissed("a", "k", window).set(wave * changes / 1_000)
+                metrics.deliveryChanges(TestKinds.app, "k", window).set(changes)
+                metrics.deliveryMissed(TestKinds.app, "k", window).set(wave * changes / 1_000)
             }
             for (milliseconds, count) in [(100, 50), (500, 40 + wave), (700, 10)] {
                 for _ in 0..<count { metrics.reloadLatency("push").record(duration: .milliseconds(milliseconds)) }

@@ -288,7 +288,7 @@ def use(browser, url, token, viewer, pipe, folder):
     # Without scripts every page is readable, and forms work.
     browser.set_scripts(False)
     readable = {
-        "overview": "timelines stored", "doctor": "the provider cannot be reached", "kinds": "DueDate",
+        "overview": "Oldest due timeline", "doctor": "the provider cannot be reached", "kinds": "DueDate",
         "kind": "Statistics of 7 days", "manifest": "Nothing is changed", "widgets": "w1", "widget": "later",
         "dead-letters": "freshet.pushes/0@9", "dead-letter": "Payload", "providers": "Last error", "simulator": "First day",
     }

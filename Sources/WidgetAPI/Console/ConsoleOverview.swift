@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import JSON
+import WidgetModel
+import WidgetStore
+
+// MARK: Verdict
+
+/// A provider of the app that fails.
+struct FailingProvider: Sendable {
+    let url: String
+    /// Whether requests wait until the provider is tried again.
+    let isOpen: Bool
+    /// The latest error, in words, and its time.
+    let message: String?
+    let failedAt: Timestamp?
+}
+
+extension ConsoleVisit {
+    /// Time for which the error of single timelines counts as one of the provider.
+    private static let itemErrorAge = Duration.seconds(600)
+
+    /// Failing providers of the app: those with open breakers, and others as far as this process knows.
+    private func failingProviders(_ outages: [ProviderOutage]) -> [FailingProvider] {
+        let open = outages.map { outage in
+            FailingProvider(url: outage.provider, isOpen: true, message: outage.message, failedAt: outage.since)
+        }
+        let health = (console.configuration.providerHealth(app) ?? [:]).sorted { $0.key < $1.key }
+        return open
+            + health.compactMap { url, health in
+                open.contains { Text.equal($0.url, url) } ? nil : Self.failing(url, health)
+            }
+    }
+
+    private static func failing(_ url: String, _ health: JSONValue) -> FailingProvider? {
+        func time(_ name: String) -> Timestamp? { health[name]?.stringValue.flatMap { Timestamp(rfc3339: $0) } }
+        let (failedAt, itemFailedAt) = (time("failedAt"), time("itemFailedAt"))
+        if let failedAt, failedAt > time("answeredAt") ?? .distantPast {
+            return FailingProvider(
+                url: url, isOpen: false, message: health["failure"]?.stringValue, failedAt: failedAt)
+        }
+        guard let itemFailedAt, Timestamp.now() - itemFailedAt < itemErrorAge else { return nil }
+        return FailingProvider(
+            url: url, isOpen: false, message: health["itemFailure"]?.stringValue, failedAt: itemFailedAt)
+    }
+
+    /// A line of the verdict.
+    private typealias Line = (style: String, text: String, link: String)
+
+    /// What is wrong with the app's widgets, worst first, for the template.
+    private func verdict(_ charts: [AlertChart], _ outages: [ProviderOutage]) async throws -> [String: Any] {
+        let states = try await widgetStates(WidgetFilter(app: app))
+        let oldest = try await run("consoleStates") { routes, caller in
+            try await routes.store.query(.oldestDue(app: caller.app)).first
+        }
+        var lines = state.obstacles.isEmpty ? [] : [notReady]
+        lines += failingProviders(outages).map(Self.line)
+        lines += Self.overdue(states, oldest)
+        lines += charts.enumerated().compactMap { index, chart in
+            guard chart.state == .firing, let alert = chart.alert else { return nil }
+            return ("bad", "The alert \(alert.name) fires: \(chart.title)", "#chart-\(index)")
+        }
+        lines += [
+            (WidgetState.failing, "The last fetch of %@ failed"), (.paused, "Reloads of %@ are paused"),
+            (.stale, "%@ wait for a reload, within their budget and spacing"),
+        ].compactMap { Self.line($0, states, $1) }
+        return [
+            "headline": lines.first?.text ?? "Every widget is up to date",
+            "style": lines.first?.style ?? "good",
+            "lines": lines.map { ["style": $0.style, "text": $0.text, "link": $0.link] },
+            "isTruncated": states.isTruncated, "examined": ConsolePage.grouped("\(WidgetState.examined)"),
+        ]
+    }
+
+    private var notReady: Line {
+        var names: [String] = []
+        for (_, obstacle) in state.obstacles where !names.contains(obstacle.name) { names.append(obstacle.name) }
+        return ("bad", "Not ready: \(names.joined(separator: ", "))", "#banner")
+    }
+
+    private static func line(_ provider: FailingProvider) -> Line {
+        let time = provider.failedAt.map { " at \(LocalClock.utc.full($0))" } ?? ""
+        let error = provider.message.map { ": \($0)" } ?? ""
+        let pause = provider.isOpen ? "; it gets no requests until a probe succeeds" : ""
+        return ("bad", "The provider \(provider.url) failed\(time)\(error)\(pause)", Self.link("/providers", []))
+    }
+
+    /// Overdue widgets, or the oldest overdue list of a kind of which no widget is counted.
+    private static func overdue(_ states: WidgetStates, _ oldest: (kind: String, since: Timestamp)?) -> [Line] {
+        let now = Timestamp.now()
+        let late = oldest.flatMap { now - $0.since > WidgetState.overdueAfter ? $0 : nil }
+        let age = late.map { ", the oldest for \((now - $0.since).words)" } ?? ""
+        if let line = line(.overdue, states, "%@ are overdue\(age)") { return [line] }
+        guard let late else { return [] }
+        let link = link("/widgets", [("kind", late.kind), ("state", WidgetState.overdue.rawValue)])
+        return [("bad", "Timelines of \(late.kind) are overdue\(age)", link)]
+    }
+
+    /// A line on the widgets in a state; nil without any.
+    ///
+    /// - Parameter text: has `%@` in place of their number.
+    private static func line(_ state: WidgetState, _ states: WidgetStates, _ text: String) -> Line? {
+        let count = states.count(of: state)
+        guard count > 0 else { return nil }
+        let widgets = "\(ConsolePage.grouped("\(count)")) widget\(count == 1 ? "" : "s")"
+        return (
+            state.style, text.replacing("%@", with: widgets), link("/widgets", [("state", state.rawValue)])
+        )
+    }
+}
+
+// MARK: - Overview
+
+extension ConsoleVisit {
+    func overview() async throws -> ConsolePage {
+        let counts = try await run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
+        let waiting = counts.reduce(0, +)
+        let isCapped = counts.contains { $0 >= Routes.countLimit }
+        let statistics = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }
+        let delivery = statistics.report.delivery.kinds.map { name, totals in
+            let kind = statistics.kinds.first { $0.definition.name == name }?.definition
+            return Self.json(of: name, totals, objective: kind?.freshnessObjective ?? console.objective)
+        }
+        let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
+        let outages = try await run("consoleOutages") { try await $0.outages(for: $1) }
+        let charts = charts
+        let figures: [String: Any] = [
+            "charts": charts.enumerated().map {
+                ["title": $1.title, "id": "chart-\($0)", "html": chart($1)] as [String: Any]
+            },
+            "waiting": (isCapped ? "at least " : "") + ConsolePage.words(Double(waiting)),
+            "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
+            "paused": "\(kinds.count { $0.isPaused })",
+            "outages": JSONValue.array(outages.map(\.json)), "breakers": "\(outages.count)",
+            "hasOpen": !outages.isEmpty,
+            "delivery": JSONValue.array(delivery), "hasDelivery": !delivery.isEmpty,
+            "today": JSONValue.array(
+                statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
+        ]
+        let view = figures.merging(try await verdict(charts, outages)) { $1 }
+        var page = page("overview", title: "Overview", view)
+        page.live = "\(Console.base)/live"
+        return page
+    }
+
+    /// Freshness of a kind with its objective in milliseconds, and the latencies as percentages of it.
+    private static func json(of kind: String, _ totals: DeliveryTotals, objective: Duration) -> JSONValue {
+        var json = DeliveryReport.json(of: kind, totals).adding("objective", .count(objective.wholeMilliseconds))
+        for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] where objective > .zero {
+            guard let latency = DeliveryTotals.quantile(quantile, of: totals.latencies) else { continue }
+            json = json.adding("\(name)Share", .string("\(ConsolePage.words(100 * (latency / objective))) %"))
+        }
+        return json
+    }
+
+    // MARK: Doctor
+
+    /// The findings of the doctor, after those of the processes' readiness.
+    func doctor() async throws -> ConsolePage {
+        let found = try await run("consoleFindings") { _, caller in
+            await console.configuration.findings(caller.app)
+        }
+        let unready = obstacles.map { obstacle -> JSONValue in
+            [
+                "check": .text(obstacle["name"]), "severity": "problem",
+                "message": .string("\(obstacle["process"] ?? "a process"): \(obstacle["reason"] ?? "not ready")"),
+                "advice": .null,
+            ]
+        }
+        let marked = (unready + found).map { finding -> JSONValue in
+            let severity = finding["severity"]?.stringValue ?? ""
+            let style = ["ok": "good", "warning": "warn", "problem": "bad"][severity] ?? "soft"
+            return finding.adding("style", .string(style))
+                .adding("word", .string(severity == "skipped" ? "not checked" : severity))
+        }
+        func findings(_ severity: String) -> [JSONValue] { marked.filter { $0["severity"] == .string(severity) } }
+        let (problems, warnings) = (findings("problem"), findings("warning"))
+        func count(_ findings: [JSONValue], _ name: String) -> String {
+            "\(findings.count) \(name)\(findings.count == 1 ? "" : "s")"
+        }
+        let skipped = findings("skipped").count
+        let summary =
+            "\(count(problems, "problem")), \(count(warnings, "warning")), \(findings("ok").count) ok"
+            + (skipped > 0 ? ", \(skipped) not checked" : "")
+        return page(
+            "doctor", title: "Doctor",
+            [
+                "findings": JSONValue.array(marked), "isEmpty": found.isEmpty, "summary": summary,
+                "style": problems.isEmpty ? warnings.isEmpty ? "good" : "warn" : "bad",
+                "urgent": JSONValue.array(Array((problems + warnings).prefix(3))),
+                "alerts": console.configuration.runbook.map { runbook in
+                    ConsoleAlert.allCases.map { ["name": $0.name, "link": $0.link(runbook)] }
+                } ?? [],
+                "hasAlerts": console.configuration.runbook != nil,
+            ])
+    }
+}
