@@ -132,7 +132,7 @@ struct ListWidgetsTests {
                 let listing = Statements.listWidgets(WidgetFilter(app: "a"), limit: 1)
                 try await connection.simple("PREPARE listing AS \(listing.sql)")
                 let call =
-                    "EXECUTE listing('\(TestKinds.app)', \(audience.user), \(audience.device), NULL, NULL, '', 100)"
+                    "EXECUTE listing('\(TestKinds.app)', \(audience.user), \(audience.device), NULL, NULL, '', 100, NULL, 100)"
                 return try await connection.query(Plan(query: call)).first ?? ""
             }
             // Scans of widgets that were executed and not only planned.

@@ -160,11 +160,10 @@ extension ConsoleVisit {
         let found = try await run("consoleFindings") { _, caller in
             await console.configuration.findings(caller.app)
         }
-        let unready = obstacles.map { obstacle -> JSONValue in
+        let unready = state.obstacles.map { process, obstacle -> JSONValue in
             [
-                "check": .text(obstacle["name"]), "severity": "problem",
-                "message": .string("\(obstacle["process"] ?? "a process"): \(obstacle["reason"] ?? "not ready")"),
-                "advice": .null,
+                "check": .string(obstacle.name), "severity": "problem",
+                "message": .string("\(process): \(obstacle.reason)"), "advice": .null,
             ]
         }
         let marked = (unready + found).map { finding -> JSONValue in

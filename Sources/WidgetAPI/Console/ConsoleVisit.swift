@@ -8,6 +8,7 @@ import Mustache
 import NIOCore
 import Synchronization
 import WidgetModel
+import WidgetStore
 
 /// A request of a signed-in operator.
 struct ConsoleVisit: Sendable {
@@ -91,7 +92,12 @@ struct ConsoleVisit: Sendable {
             )
         }
         page.aside = ConsolePage.render("who", view)
-        page.banner = state.obstacles.isEmpty ? "" : ConsolePage.render("banner", ["obstacles": obstacles])
+        if !state.obstacles.isEmpty {
+            let obstacles = state.obstacles.map { process, obstacle in
+                ["process": process, "name": obstacle.name, "reason": obstacle.reason]
+            }
+            page.banner = ConsolePage.render("banner", ["obstacles": obstacles])
+        }
         page.scripts = ["console.js"]
         return page
     }

@@ -18,14 +18,19 @@ package struct ExplainedWidget: Sendable {
     package let ignored: [EventOutcome]
     /// Of the widget's device.
     package let registration: Registration?
+    /// What processes of the installation are not ready for.
+    package let unready: [RoleObstacle]
 }
 
 extension ExplainedWidget {
     /// Explains a widget of an app.
     ///
-    /// - Parameter ignored: lifecycle events without effect; they are all that there is of an unknown widget.
+    /// - Parameters:
+    ///   - ignored: lifecycle events without effect; they are all that there is of an unknown widget.
+    ///   - isForTenant: whether reasons that may name other apps are left out.
     package init(
-        _ explanation: WidgetExplanation, ignored: [EventOutcome], lookup: EventLookup, from store: WidgetStore
+        _ explanation: WidgetExplanation, ignored: [EventOutcome], lookup: EventLookup, from store: WidgetStore,
+        isForTenant: Bool = false
     )
         async throws
     {
@@ -33,6 +38,9 @@ extension ExplainedWidget {
         self.explanation = explanation
         self.ignored = ignored
         let keys = [explanation.widget, explanation.user, explanation.device]
+        // A reader's role may not have been granted a new table yet.
+        let unready = (try? await store.query(.listProcesses()))?.obstacles() ?? []
+        self.unready = isForTenant ? unready.map(\.withoutForeignDetails) : unready
         refused = try await store.query(.refusedRequests(app: app, keys: keys))
         events = await lookup.events(explanation.timeline?.causes ?? [], of: app)
         registration = try await store.query(
@@ -72,6 +80,7 @@ extension ExplainedWidget {
         if let unreadable = widget.unreadable { object["unreadable"] = .string(unreadable) }
         object["refused"] = .array(refused.map(\.refusedJSON))
         object["ignored"] = .array(ignored.map(\.json))
+        object["unready"] = .array(unready.map { $0.obstacle.json.adding("role", .string($0.role)) })
         object["delivery"] = registration?.json ?? .null
         object["readAt"] = .time(widget.readAt)
         return .object(object)

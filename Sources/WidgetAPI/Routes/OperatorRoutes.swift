@@ -43,7 +43,9 @@ extension Routes {
             for event in ignored { problem.detail += "; ignored: \(event.sentence())" }
             throw problem
         }
-        return try await ExplainedWidget(explanation, ignored: ignored, lookup: resources.lookup, from: store)
+        _ = try await directory.directory(maximumAge: .seconds(60))
+        return try await ExplainedWidget(
+            explanation, ignored: ignored, lookup: resources.lookup, from: store, isForTenant: isShared)
     }
 
     /// Providers that get no requests, since they fail.

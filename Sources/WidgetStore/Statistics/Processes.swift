@@ -30,6 +30,65 @@ package struct ReportedProcess: Hashable, Sendable {
     package let obstacles: [ProcessObstacle]
 }
 
+/// An obstacle of the processes of a role, or a required role that no process has.
+package struct RoleObstacle: Hashable, Sendable {
+    package let role: String
+    /// Number of the processes with this obstacle; 0: no process has the role.
+    package let processes: Int
+    package let obstacle: ProcessObstacle
+
+    package init(role: String, processes: Int, obstacle: ProcessObstacle) {
+        (self.role, self.processes, self.obstacle) = (role, processes, obstacle)
+    }
+
+    /// The processes in words.
+    package var processWords: String {
+        switch processes {
+        case 0: "no process"
+        case 1: "a process of the role \(role)"
+        default: "\(processes) processes of the role \(role)"
+        }
+    }
+
+    /// The obstacle for an operator of one of several apps: reasons of ingest name apps and topics.
+    package var withoutForeignDetails: RoleObstacle {
+        guard obstacle.name == "ingest", processes > 0 else { return self }
+        let reason = "events are not applied; an administrator sees the reason with `freshet doctor`"
+        return RoleObstacle(
+            role: role, processes: processes, obstacle: ProcessObstacle(name: obstacle.name, reason: reason))
+    }
+}
+
+/// Roles without which timelines are not reloaded.
+private let requiredRoles = [
+    ("ingest", "no process of this role reports: events wait in Kafka"),
+    ("workers", "no process of this role reports: timelines are not reloaded"),
+]
+
+extension [ReportedProcess] {
+    /// What the processes are not ready for, equal obstacles of a role once, and required roles that none has; nothing
+    /// without any process, since those of earlier versions do not report.
+    ///
+    /// - Parameter own: process whose obstacles are left out.
+    package func obstacles(except own: UInt128? = nil) -> [RoleObstacle] {
+        guard !isEmpty else { return [] }
+        var found: [RoleObstacle] = []
+        for process in self where process.id != own {
+            for obstacle in process.obstacles {
+                let known = found.firstIndex { $0.role == process.role && $0.obstacle == obstacle }
+                let count = known.map { found[$0].processes } ?? 0
+                let new = RoleObstacle(role: process.role, processes: count + 1, obstacle: obstacle)
+                if let known { found[known] = new } else { found.append(new) }
+            }
+        }
+        for (role, reason) in requiredRoles where !contains(where: { $0.role == role || $0.role == "all" }) {
+            found.append(
+                RoleObstacle(role: role, processes: 0, obstacle: ProcessObstacle(name: role, reason: reason)))
+        }
+        return found
+    }
+}
+
 /// Time after which a process without a report does not count any more: several reports may fail.
 private let processMemory = "interval '30 seconds'"
 

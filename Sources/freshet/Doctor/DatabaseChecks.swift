@@ -269,21 +269,12 @@ extension Doctor {
         try await requireMigrations(check, pool)
         let processes = try await pool.query(.listProcesses())
         guard !processes.isEmpty else { throw Finding.skipped(in: check, "no process reports its readiness") }
-        var found = processes.flatMap { process in
-            process.obstacles.map { obstacle in
-                Finding.problem(
-                    in: check,
-                    "a process of the role \(process.role) is not ready: \(obstacle.name): \(obstacle.reason)",
-                    advice: "see its log, and /health/ready on its health.port")
-            }
-        }
-        for role in [ProcessRole.ingest, .workers] {
-            let runs = processes.contains { $0.role == role.rawValue || $0.role == ProcessRole.all.rawValue }
-            guard !runs else { continue }
-            found.append(
-                .problem(
-                    in: check, "no process of the role \(role.rawValue) reports",
-                    advice: "start one with `freshet run --role \(role.rawValue)`"))
+        var found = processes.obstacles().map { found in
+            Finding.problem(
+                in: check, "\(found.obstacle.name) (\(found.processWords)): \(found.obstacle.reason)",
+                advice: found.processes == 0
+                    ? "start one with `freshet run --role \(found.role)`"
+                    : "see its log, and /health/ready on its health.port")
         }
         if found.isEmpty { found.append(.ok(in: check, "all \(processes.count) that report are ready")) }
         return found

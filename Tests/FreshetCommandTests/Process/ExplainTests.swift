@@ -80,6 +80,28 @@ struct ExplainTests {
         }
     }
 
+    @Test("A process that does not reach Kafka is named until it stops, and so is the role that it leaves")
+    func unready() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1")])
+            let environment = [
+                "FRESHET_POSTGRES_URL": store.connectionString, "FRESHET_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+            ]
+            let process = try FreshetProcess(["run", "--role", "ingest"], environment: environment)
+            let arguments = ["explain", "--app", Self.app, "w1"]
+            try await eventually("explain names Kafka") {
+                let explained = try await FreshetProcess.run(arguments, environment: environment)
+                return explained.out.contains("not ready  kafka (a process of the role ingest): ")
+                    && explained.out.contains("not ready  workers (no process): ")
+            }
+            process.send(signal: SIGTERM)
+            _ = try await process.end()
+            #expect(try await store.integer("SELECT count(*) FROM process") == 0)
+            let explained = try await FreshetProcess.run(arguments + ["--json"], environment: environment)
+            #expect(try JSONValue.parse(explained.out)["unready"] == [])
+        }
+    }
+
     @Test("Events are found in Kafka in either mode; removed ones are reported with their offset")
     func events() async throws {
         try await withEvents { store, environment in

@@ -105,13 +105,17 @@ struct ConsoleBrowserTests {
             let id = try #require(try await store.place([.test("w1", configuration: "{\"card\":\"acme\"}")]).first)
             try await store.saveStored(Self.timeline, id, hash: 3)
             try await store.saveSchedule(of: "u1", widget: "w1", revision: 7)
+            let failing = try #require(try await store.place([.test("w2", user: "u2")]).first)
+            try await store.sql("UPDATE timeline SET attempts = 1 WHERE identity = '\(failing)'")
             for offset in 1...3 {
                 try await store.keepLetter(Int64(offset), kind: offset == 1 ? "Purchases" : "Nothing")
             }
             let changes = TimelineChanges()
             changes.set(isLive: true)
+            let kafka = ReadinessCheck(name: "kafka") { "no broker answers" }
             try await withAPI(
-                store, changes: changes, configurations: StubConfigurations(), console: try Self.console(), isLive: true
+                store, checks: [kafka], changes: changes, configurations: StubConfigurations(),
+                console: try Self.console(), isLive: true
             ) { api in
                 let port = try #require(api.client.port)
                 let pipe = FileManager.default.temporaryDirectory.appending(path: "freshet-console-\(UUID())").path()

@@ -62,7 +62,7 @@ struct ConsoleStateTests {
             try await report(2, "ingest", [kafka, ProcessObstacle(name: "ingest", reason: "an app's secret")])
             try await report(3, "ingest", [kafka])
             let text = try await browser.get("/console/kinds").text
-            #expect(text.contains("kafka</strong> (a process of the role ingest, 2 alike): no broker answers"))
+            #expect(text.contains("kafka</strong> (2 processes of the role ingest): no broker answers"))
             #expect(text.contains("workers</strong> (no process): no process of this role reports"))
             #expect(!text.contains("from before"), "the page's own process is ready now")
             #expect(!text.contains("an app&#39;s secret") && text.contains("an administrator sees the reason"))

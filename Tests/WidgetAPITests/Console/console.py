@@ -223,11 +223,30 @@ def simulator(console):
     console.look(None, "simulation")
 
 
+def verdict(console):
+    """Every page says what is not ready; the overview's verdict leads to the widgets that it counts."""
+    browser = console.browser
+    for path in ("/console", "/console/simulator"):
+        console.open(path)
+        banner = browser.run("(() => { const b = document.querySelector('#banner').getBoundingClientRect(),"
+                             " h = document.querySelector('h1').getBoundingClientRect();"
+                             " return b.height > 0 && b.bottom <= h.top; })()")
+        assert banner and "no broker answers" in browser.run(text("#banner")), f"{path} looks calm"
+    console.open("/console")
+    assert "Not ready: kafka" in browser.run(text("#verdict h2"))
+    assert "firing" in browser.run("[...document.querySelectorAll('.card h3')].find(h => h.textContent ==="
+                                   " 'Oldest due timeline').parentElement.querySelector('.tag.bad').textContent")
+    console.submit("#verdict a[href*='state=failing']", "location.pathname === '/console/widgets'")
+    assert browser.run("[...document.querySelectorAll('tbody th')].map(h => h.textContent.trim()).join()") == "w2"
+    assert browser.run("document.querySelector('.states [aria-current]').textContent.trim()") == "1 failing"
+    console.look(None, "failing-widgets")
+
+
 def overview(console):
     browser = console.browser
     console.open("/console")
     # The doctor's findings come after the page.
-    browser.wait(text("[data-summary]") + ".includes('1 problem,') && " + text("[data-summary]") + ".includes('cannot be reached')")
+    browser.wait(text("[data-summary]") + ".includes('2 problems,') && " + text("[data-summary]") + ".includes('cannot be reached')")
     links = "document.querySelectorAll('a[href^=\"https://runbook.example.com/runbook.md#\"]').length > 0"
     assert browser.run(links), "no chart links to the runbook"
     browser.run("window.isOld = true")
@@ -281,6 +300,7 @@ def use(browser, url, token, viewer, pipe, folder):
     widget(console)
     dead_letters(console)
     simulator(console)
+    verdict(console)
     overview(console)
     console.open("/console/providers")
     console.submit("form[action$='/test'] button", text(STATUS) + ".includes('accepts')")

@@ -10,6 +10,21 @@ import Testing
 struct ProcessesTests {
     private let kafka = ProcessObstacle(name: "kafka", reason: "no \"broker\" answers")
 
+    @Test("Equal obstacles of a role are one, and a required role that no process has is an obstacle")
+    func roles() {
+        func process(_ id: UInt128, _ role: String, _ obstacles: [ProcessObstacle] = []) -> ReportedProcess {
+            ReportedProcess(id: id, role: role, obstacles: obstacles)
+        }
+        let ingest = [process(1, "ingest", [kafka]), process(2, "ingest", [kafka])]
+        #expect(ingest.obstacles().map(\.processWords) == ["2 processes of the role ingest", "no process"])
+        #expect(ingest.obstacles(except: 2).map(\.processes) == [1, 0])
+        #expect(ingest.obstacles().last?.obstacle.name == "workers")
+        #expect([process(3, "all")].obstacles().isEmpty && [ReportedProcess]().obstacles().isEmpty)
+        let secret = RoleObstacle(
+            role: "ingest", processes: 1, obstacle: ProcessObstacle(name: "ingest", reason: "another app"))
+        #expect(!secret.withoutForeignDetails.obstacle.reason.contains("another app"))
+    }
+
     @Test("A process has its latest report, until it stops or is silent for half a minute")
     func reports() async throws {
         try await withStore { store in
