@@ -61,13 +61,13 @@ extension ConsoleVisit {
             return ("bad", "The alert \(alert.name) fires: \(chart.title)", "#chart-\(index)")
         }
         lines += [
-            (WidgetState.failing, "The last fetch of %@ failed"), (.paused, "Reloads of %@ are paused"),
-            (.stale, "%@ wait for a reload, within their budget and spacing"),
+            (WidgetState.failing, "Failed at the last fetch: %@"), (.paused, "Paused by an operator: %@"),
+            (.stale, "Stale, with a reload to come: %@"),
         ].compactMap { Self.line($0, states, $1) }
         return [
             "headline": lines.first?.text ?? "Every widget is up to date",
-            "style": lines.first?.style ?? "good",
-            "lines": lines.map { ["style": $0.style, "text": $0.text, "link": $0.link] },
+            "style": lines.first?.style ?? "good", "link": lines.first?.link ?? "",
+            "lines": lines.dropFirst().map { ["style": $0.style, "text": $0.text, "link": $0.link] },
             "isTruncated": states.isTruncated, "examined": ConsolePage.grouped("\(WidgetState.examined)"),
         ]
     }
@@ -90,10 +90,10 @@ extension ConsoleVisit {
         let now = Timestamp.now()
         let late = oldest.flatMap { now - $0.since > WidgetState.overdueAfter ? $0 : nil }
         let age = late.map { ", the oldest for \((now - $0.since).words)" } ?? ""
-        if let line = line(.overdue, states, "%@ are overdue\(age)") { return [line] }
+        if let line = line(.overdue, states, "Overdue: %@\(age)") { return [line] }
         guard let late else { return [] }
         let link = link("/widgets", [("kind", late.kind), ("state", WidgetState.overdue.rawValue)])
-        return [("bad", "Timelines of \(late.kind) are overdue\(age)", link)]
+        return [("bad", "Overdue: timelines of \(late.kind)\(age)", link)]
     }
 
     /// A line on the widgets in a state; nil without any.

@@ -105,8 +105,8 @@ struct ConsoleStateTests {
             for part in [
                 "http://p.example.com failed at 2026-06-22", "the connection is refused; it gets no requests until",
                 "busy: try later",
-                "href=\"/console/widgets?state=overdue\">2 widgets are overdue, the oldest for 2 min",
-                "href=\"/console/widgets?state=failing\">The last fetch of 1 widget failed",
+                "href=\"/console/widgets?state=overdue\">Overdue: 2 widgets, the oldest for 2 min",
+                "href=\"/console/widgets?state=failing\">Failed at the last fetch: 1 widget",
             ] { #expect(lines.contains(part), "\(part): \(lines)") }
             #expect(!lines.contains("r.example.com"))
             let found = try await browser.get("/console/widgets?state=failing").text
