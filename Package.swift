@@ -173,9 +173,9 @@ let package = Package(
                 "FreshetService", "ProviderTools", "SampleProvider", "KafkaClient", "PostgresClient", "JSON",
                 "WidgetModel", "WidgetEvents", "WidgetStore", "ReloadIngest", "ReloadWorkers", "WidgetAPI",
                 "WidgetDelivery", "FreshetClient", "Randomness", "Charts", argumentParser, logging, lifecycle,
-                httpClient, nio,
+                httpClient, nio, .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            swiftSettings: strict),
+            resources: [.embedInCode("Init/Templates")], swiftSettings: strict),
         .executableTarget(
             name: "freshet-load",
             dependencies: [
@@ -208,6 +208,10 @@ let package = Package(
             name: "fuzz", dependencies: ["Fuzzing"], path: "Tests/Tools/Fuzz", swiftSettings: strict),
         .executableTarget(
             name: "simulate", dependencies: ["Simulation"], path: "Tests/Tools/Simulate", swiftSettings: strict),
+        // The provider that `freshet init` writes, so that tests run it.
+        .executableTarget(
+            name: "init-provider", dependencies: [crypto, hummingbird], path: "Sources/freshet/Init/Templates",
+            exclude: ["kinds.yaml", "package.txt", "provider.py"], sources: ["Provider.swift"]),
         .testTarget(
             name: "WaitingTests", dependencies: ["Waiting", "Randomness", "TestSupport"], swiftSettings: strict),
         .testTarget(

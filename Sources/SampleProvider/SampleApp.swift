@@ -29,7 +29,7 @@ package enum SampleApp: String, CaseIterable, Sendable {
 }
 
 extension SampleApp {
-    /// The apps as the demo registers them: in developer mode, so that reloads show at once.
+    /// The apps as the demo registers them.
     ///
     /// - Parameter port: where the sample provider listens on loopback.
     package static func definitions(port: Int) -> [AppDefinition] {
@@ -38,7 +38,8 @@ extension SampleApp {
                 SampleWorld.bank,
                 kind(
                     "RecentPurchases", of: .bank, "Recent purchases", port: port,
-                    placeholder: ["card": "Card", "purchases": .array([])], intent: recentPurchases),
+                    // A purchase shows at once, as long as there is budget.
+                    spacing: .zero, placeholder: ["card": "Card", "purchases": .array([])], intent: recentPurchases),
                 kind(
                     "DueDate", of: .bank, "Due date", port: port, placeholder: ["card": "Card"],
                     intent: IntentDefinition(title: "Due date", parameters: [card]))),
@@ -111,19 +112,20 @@ extension SampleApp {
     ]
 
     private static func app(_ name: String, _ kinds: KindDefinition...) -> AppDefinition {
-        AppDefinition(name: name, developerMode: true, kinds: kinds)
+        AppDefinition(name: name, kinds: kinds)
     }
 
     private static func kind(
         _ name: String, of app: SampleApp, _ displayName: String, port: Int, sharing: KindSharing = .perUser,
-        variesBy: KindVariation = .all, placeholder: JSONValue = [:], widgetURL: String? = nil,
+        variesBy: KindVariation = .all, spacing: Duration = KindDefinition.defaultMinimumSpacing,
+        placeholder: JSONValue = [:], widgetURL: String? = nil,
         intent: IntentDefinition? = nil
     ) -> KindDefinition {
         KindDefinition(
             name: name, displayName: displayName, description: "\(displayName), from the sample provider",
             families: [.systemSmall, .systemMedium, .systemLarge], sharing: sharing, variesBy: variesBy,
             providerURL: "http://127.0.0.1:\(port)/\(app.rawValue)", maxBatch: 100, timeout: .seconds(10),
-            placeholder: placeholder, widgetURL: widgetURL, intent: intent)
+            minimumSpacing: spacing, placeholder: placeholder, widgetURL: widgetURL, intent: intent)
     }
 }
 

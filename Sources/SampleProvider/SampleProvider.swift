@@ -23,11 +23,17 @@ package final class SampleProvider: Service, Sendable {
         let requestFailures: Double
         /// Share of timelines that are answered with an error of their own, from 0 to 1.
         let timelineFailures: Double
+        /// Apps whose requests and timelines fail.
+        let apps: Set<SampleApp>
 
-        package init(latency: Duration = .zero, requestFailures: Double = 0, timelineFailures: Double = 0) {
+        package init(
+            latency: Duration = .zero, requestFailures: Double = 0, timelineFailures: Double = 0,
+            apps: Set<SampleApp> = Set(SampleApp.allCases)
+        ) {
             self.latency = latency
             self.requestFailures = requestFailures
             self.timelineFailures = timelineFailures
+            self.apps = apps
         }
     }
 
@@ -97,19 +103,21 @@ package final class SampleProvider: Service, Sendable {
 
     /// `{"timelines": […]}`, and the outcome of each timeline; nil if the whole request fails as an injected fault.
     func timelines(
-        _ batch: [SampleRequest], contents: [SampleContent], at time: Timestamp
+        _ batch: [SampleRequest], of app: SampleApp, contents: [SampleContent], at time: Timestamp
     ) -> (bytes: [UInt8], answers: [SampleStatistics.Answer])? {
         let states = states(of: batch, at: time)
         // The same requests fail in every run, in any order.
         let batchIdentity = zip(batch, states).reduce(UInt64(0)) { sum, fetch in
             sum &+ SeededGenerator.mix(fetch.0.identity &+ UInt64(fetch.1.revision))
         }
-        guard !fails(batchIdentity, share: faults.requestFailures) else { return nil }
+        let isFaulty = faults.apps.contains(app)
+        guard !isFaulty || !fails(batchIdentity, share: faults.requestFailures) else { return nil }
 
         var answers: [SampleStatistics.Answer] = []
         var timelines: [JSONValue] = []
         for ((request, content), state) in zip(zip(batch, contents), states) {
-            let isFailed = fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
+            let isFailed =
+                isFaulty && fails(request.identity &+ UInt64(state.revision), share: faults.timelineFailures)
             if isFailed {
                 timelines.append([
                     "id": .string(request.id),
@@ -205,7 +213,7 @@ extension SampleProvider {
             guard let batch = try? SampleRequest.batch(body, app: app), let contents = batch.contents(of: app) else {
                 continue
             }
-            return timelines(batch, contents: contents, at: time)?.bytes
+            return timelines(batch, of: app, contents: contents, at: time)?.bytes
         }
         return nil
     }
@@ -321,7 +329,7 @@ extension SampleProvider {
         let time = now()
         switch endpoint {
         case .timelines:
-            guard let (bytes, answers) = timelines(batch, contents: contents, at: time) else {
+            guard let (bytes, answers) = timelines(batch, of: app, contents: contents, at: time) else {
                 counters.withLock { $0.failedRequests += 1 }
                 return SampleRefusal(
                     status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"

@@ -54,7 +54,7 @@ package struct SampleStatistics: Sendable, Equatable {
 
     package private(set) var answered = Counts()
     /// Requests answered with a server error, as an injected fault.
-    var failedRequests = 0
+    package var failedRequests = 0
     /// Requests that were refused as malformed, unsigned or unknown.
     var rejectedRequests = 0
     /// Requests for snapshots, placeholders and options.

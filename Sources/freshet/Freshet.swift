@@ -31,8 +31,8 @@ struct Freshet: AsyncParsableCommand {
             CommandGroup(
                 name: "Start",
                 subcommands: [
-                    DemoCommand.self, RunCommand.self, MigrateCommand.self, TopicsCommand.self, KafkaCommand.self,
-                    ConfigCommand.self, DoctorCommand.self, HealthCommand.self, CapacityCommand.self,
+                    DemoCommand.self, InitCommand.self, RunCommand.self, MigrateCommand.self, TopicsCommand.self,
+                    KafkaCommand.self, ConfigCommand.self, DoctorCommand.self, HealthCommand.self, CapacityCommand.self,
                 ]),
             CommandGroup(
                 name: "Provider development",

@@ -12,7 +12,8 @@ struct LoadLossesTests {
         stale: Int64 = 0, requested: Int64, deadLetters: Int64 = 0
     ) -> Overview {
         Overview(
-            widgets: 5, timelines: 5, due: 0, leased: 0, stale: stale, stored: 5, requested: requested, sweeps: 0,
+            widgets: 5, timelines: 5, due: 0, leased: 0, stale: stale, waiting: 0, stored: 5, requested: requested,
+            sweeps: 0,
             deadLetters: deadLetters, deadLettersToForward: 0)
     }
 

@@ -25,7 +25,7 @@ struct ChangeIntervalTests {
     ) throws -> [ParsedTimeline] {
         let batch = try SampleRequest.batch(ProviderEndpoint.encode(timelines: items), app: .bank)
         let contents = try #require(batch.contents(of: .bank))
-        let bytes = try #require(provider.timelines(batch, contents: contents, at: time)).bytes
+        let bytes = try #require(provider.timelines(batch, of: .bank, contents: contents, at: time)).bytes
         return try ProviderResponse.parse(bytes, requested: items.map { RequestedTimeline($0.id) }).outcomes.map {
             guard case .success(let timeline) = $0 else { throw CancellationError() }
             return timeline

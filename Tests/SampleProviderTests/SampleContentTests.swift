@@ -33,7 +33,7 @@ struct SampleContentTests {
     ) throws -> [Result<ParsedTimeline, ProviderFailure>] {
         let batch = try SampleRequest.batch(ProviderEndpoint.encode(timelines: items), app: app)
         let contents = try #require(batch.contents(of: app))
-        let answer = try #require(provider.timelines(batch, contents: contents, at: Self.now))
+        let answer = try #require(provider.timelines(batch, of: .bank, contents: contents, at: Self.now))
         let volatileFields = volatileFields
         let response = try ProviderResponse.parse(
             answer.bytes, requested: items.map { RequestedTimeline($0.id, volatileFields: volatileFields) })
@@ -261,7 +261,7 @@ struct SampleContentTests {
             let body = ProviderEndpoint.encode(timelines: [try item(.bank, "DueDate", user: "u\(user)")])
             let batch = try SampleRequest.batch(body, app: .bank)
             let contents = try #require(batch.contents(of: .bank))
-            if provider.timelines(batch, contents: contents, at: Self.now) == nil { failed += 1 }
+            if provider.timelines(batch, of: .bank, contents: contents, at: Self.now) == nil { failed += 1 }
         }
         #expect((150...250).contains(failed))
     }

@@ -330,7 +330,7 @@ package final class FreshetNode: Sendable {
         console.sessionTime = settings.console.sessionTime
         console.port = settings.console.port
         console.runbook = settings.console.runbook
-        console.findings = findings
+        (console.findings, console.links) = (findings, settings.console.links)
         console.readManifest = { try Manifest.definitions(of: $0) }
         console.providerHealth = { app in workers?.health(ofProvidersOf: app) }
         console.onListening = { [logger] port in

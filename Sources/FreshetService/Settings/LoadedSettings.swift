@@ -293,3 +293,15 @@ extension CommandFailure {
             problems: problems.map(\.json))
     }
 }
+
+extension Settings {
+    /// Settings that differ from their defaults, as a settings file has them; it holds their secrets.
+    package var document: JSONValue {
+        let defaults = Settings()
+        let members = SettingKey.all.compactMap { key -> (key: String, value: JSONValue)? in
+            guard let text = key.write(self), text != key.write(defaults) else { return nil }
+            return (key.name, .string(text))
+        }
+        return .object(JSONObject(members))
+    }
+}

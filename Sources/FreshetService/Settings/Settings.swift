@@ -156,6 +156,8 @@ package struct ConsoleSettings: Sendable {
     package var port: Int?
     package var sessionTime = Duration.seconds(8 * 3_600)
     package var runbook: String?
+    /// Links that sign in once, which no setting gives.
+    package var links: ConsoleSignInLinks?
 }
 
 package enum LogFormat: String, CaseIterable, Sendable {

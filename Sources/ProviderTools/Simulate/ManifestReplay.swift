@@ -52,6 +52,21 @@ extension SimulateCommand {
         }
         try write(reports)
         output.print(Self.json(reports, real), or: Self.text(reports, real))
+        Self.warn(ofIdle: reports, apps)
+    }
+
+    /// Prints on standard error which alternatives reload nothing otherwise than the baseline, with the likely reason.
+    private static func warn(ofIdle reports: [(name: String, report: SimulationReport)], _ apps: [AppDefinition]) {
+        guard let baseline = reports.first?.report else { return }
+        let lifted = apps.filter(\.developerMode).map(\.name)
+        for (name, report) in reports.dropFirst() where report.hasSameReloads(as: baseline) {
+            Terminal.complain(
+                "warning: \(name) changes nothing: "
+                    + (lifted.isEmpty
+                        ? "no reload of these events reaches the limit"
+                        : "developerMode lifts budgets and spacing of \(lifted.joined(separator: ", ")), and no other "
+                            + "reload reaches the limit"))
+        }
     }
 
     // MARK: Reports beside one another
@@ -132,6 +147,16 @@ extension Timestamp {
 }
 
 extension SimulationReport {
+    /// Whether each kind was reloaded as often, and as late, as in another run over the same events.
+    fileprivate func hasSameReloads(as other: SimulationReport) -> Bool {
+        kinds.count == other.kinds.count
+            && zip(kinds, other.kinds).allSatisfy { one, other in
+                one.timelines == other.timelines && one.fetches == other.fetches && one.reloaded == other.reloaded
+                    && one.failures == other.failures && one.deferrals == other.deferrals
+                    && one.waits.p95 == other.waits.p95 && one.ages.p95 == other.ages.p95
+            }
+    }
+
     /// Text for the terminal.
     ///
     /// - Parameter seconds: duration of the run in real time.

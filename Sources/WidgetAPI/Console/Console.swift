@@ -55,7 +55,7 @@ struct Console: Sendable {
             }
             return asset
         }
-        router.onGet("console/sign-in") { request, _ in signInPage(request) }
+        router.onGet("console/sign-in") { request, context in await openSignIn(request, context) }
         router.post("console/sign-in") { request, context in try await signIn(request, context) }
         router.post("console/sign-out") { request, context in
             await form(request, context) { visit in
@@ -176,41 +176,71 @@ struct Console: Sendable {
             ? path : nil
     }
 
+    /// Answers with the form, or signs in with the code of a link.
+    private func openSignIn(_ request: Request, _ context: APIContext) async -> Response {
+        // A preview of the link must not use it up.
+        guard request.method == .get, let links = configuration.links,
+            let code = (try? APICall.query(request.uri.query ?? ""))?.first(where: { $0.name == "code" })?.value
+        else { return signInPage(request) }
+        if let response = refuseTooMany(request, context) { return response }
+        guard let token = links.take(code: code) else {
+            return fail("The link was used already, or is of another run. Sign in with a token.", request, context)
+        }
+        return await signIn(token: token, next: nil, request, context)
+    }
+
+    private func refuse(
+        _ reason: String, _ request: Request, _ context: APIContext, status: HTTPResponse.Status = .forbidden
+    ) -> Response {
+        check.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
+        return signInPage(request, refusal: reason, status)
+    }
+
+    /// Refuses, and counts a failure of the address.
+    private func fail(_ reason: String, _ request: Request, _ context: APIContext) -> Response {
+        _ = failures.take(context.peer ?? [])
+        return refuse(reason, request, context)
+    }
+
+    /// The answer to an address with too many failures; nil for others.
+    private func refuseTooMany(_ request: Request, _ context: APIContext) -> Response? {
+        guard let wait = failures.state(context.peer ?? []).wait else { return nil }
+        var response = refuse(
+            "Too many failed sign-ins. Try again later.", request, context, status: .tooManyRequests)
+        response.headers[.retryAfter] = "\(wait.seconds(roundedUp: 1))"
+        return response
+    }
+
     private func signIn(_ request: Request, _ context: APIContext) async throws -> Response {
-        let peer = context.peer ?? []
-        func refuse(_ reason: String, _ status: HTTPResponse.Status = .forbidden) -> Response {
-            check.audit(nil, "consoleSignIn", path: request.uri.path, status, context)
-            return signInPage(request, refusal: reason, status)
-        }
-        if let wait = failures.state(peer).wait {
-            var response = refuse("Too many failed sign-ins. Try again later.", .tooManyRequests)
-            response.headers[.retryAfter] = "\(wait.seconds(roundedUp: 1))"
-            return response
-        }
+        if let response = refuseTooMany(request, context) { return response }
         let fields = try await fields(of: request, context)
         func field(_ name: String) -> String? { fields.first { $0.name == name }?.value }
         guard let form = session(request.headers.consoleCookie(ofSignIn: true)), form.token == nil,
             configuration.key.isFormToken(field("csrf") ?? "", of: form.id)
-        else { return refuse(Problem.staleForm.detail) }
+        else { return refuse(Problem.staleForm.detail, request, context) }
         let token = (field("token") ?? "").filter { !$0.isWhitespace }
-        func fail(_ reason: String) -> Response {
-            _ = failures.take(peer)
-            return refuse(reason)
-        }
+        return await signIn(token: token, next: field("next"), request, context)
+    }
+
+    /// Begins a session of an operator's token.
+    private func signIn(
+        token: String, next: String?, _ request: Request, _ context: APIContext
+    ) async -> Response {
         guard token.utf8.count <= ConsoleSession.maximumTokenBytes else {
             return fail(
-                "The token is longer than \(ConsoleSession.maximumTokenBytes) bytes, which a cookie cannot hold.")
+                "The token is longer than \(ConsoleSession.maximumTokenBytes) bytes, which a cookie cannot hold.",
+                request, context)
         }
         let principal: Principal
         do throws(TokenRefusal) {
             principal = try await check.verifier.principal(token: Array(token.utf8))
         } catch {
-            return fail("Refused: \(error.rawValue).")
+            return fail("Refused: \(error.rawValue).", request, context)
         }
         guard principal.user == nil, principal.has(.operateRead), principal.has(.widgetsRead) else {
             return fail(
-                "The console needs an operator's token: of no user, with the scopes widgets:read and operate:read or operate."
-            )
+                "The console needs an operator's token: of no user, with the scopes widgets:read and operate:read or operate.",
+                request, context)
         }
         let end = min(now() + configuration.sessionTime, principal.expiresAt)
         let session = ConsoleSession(token: token, expiresAt: end)
@@ -218,7 +248,7 @@ struct Console: Sendable {
         let cookie = session.sealed(configuration.key).map {
             request.headers.settingConsoleCookie($0, for: end - now())
         }
-        return redirect(to: field("next").flatMap(Self.ownPath) ?? Self.base, cookie)
+        return redirect(to: next.flatMap(Self.ownPath) ?? Self.base, cookie)
     }
 }
 

@@ -24,6 +24,8 @@ package struct ConsoleConfiguration: Sendable {
     package var readManifest: @Sendable (String) throws -> [AppDefinition] = { _ in [] }
     /// Limits and latest requests of an app's providers in this process, by URL; nil in a process without workers.
     package var providerHealth: @Sendable (_ app: String) -> [String: JSONValue]? = { _ in nil }
+    /// Links that sign in without a token; nil: there are none.
+    package var links: ConsoleSignInLinks?
 
     package init(key: ConsoleKey) {
         self.key = key

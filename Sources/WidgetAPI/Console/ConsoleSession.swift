@@ -4,6 +4,7 @@ import Crypto
 import Foundation
 import HTTPTypes
 import JSON
+import Synchronization
 import WidgetModel
 
 /// The key of sessions. All replicas of the API have the same.
@@ -49,6 +50,25 @@ package struct ConsoleKey: Sendable, CustomStringConvertible, CustomReflectable 
         guard let code = [UInt8](base64URL: text) else { return false }
         return HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: Array(session.utf8), using: signing)
     }
+}
+
+/// Links that sign an operator in, each once. They are known to the process that serves the console alone, which shows
+/// them to the person who started it.
+package final class ConsoleSignInLinks: Sendable {
+    /// Tokens by the codes of the links that were not used.
+    private let tokens = Mutex<[String: String]>([:])
+
+    package init() {}
+
+    /// Returns the path of a new link that signs in with a token.
+    package func add(token: String) -> String {
+        let code = String.randomID()
+        tokens.withLock { $0[code] = token }
+        return "\(Console.base)/sign-in?code=\(code)"
+    }
+
+    /// Takes the token of a link; nil if it was used, or never existed.
+    func take(code: String) -> String? { tokens.withLock { $0.removeValue(forKey: code) } }
 }
 
 /// A session, kept in a sealed cookie of the browser: replicas share no state. Before the sign-in it has no token.

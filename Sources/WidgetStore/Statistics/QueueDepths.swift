@@ -186,6 +186,8 @@ package struct Overview: Hashable, Sendable {
     package let leased: Int64
     /// Timelines with a request newer than the stored content.
     package let stale: Int64
+    /// Stale timelines that are looked at later: their budget, the spacing or a failure delays them.
+    package let waiting: Int64
     package let stored: Int64
     /// Sum of the targeted requests: one for each event and timeline that it hit, plus one a timeline.
     package let requested: Int64
@@ -200,6 +202,7 @@ private let overviewSQL = """
            (SELECT coalesce(sum(cardinality(timelines)), 0)::int8 FROM work
             WHERE lease IS NOT NULL AND ready_at > now()) AS leased,
            count(*) FILTER (WHERE \(RowFormula.isStale)) AS stale,
+           count(*) FILTER (WHERE \(RowFormula.isStale) AND \(RowFormula().nextLook) > now()) AS waiting,
            count(*) FILTER (WHERE t.content_revision > 0) AS stored,
            coalesce(sum(t.requested), 0)::int8 AS requested, (SELECT count(*) FROM sweep) AS sweeps,
            (SELECT count(*) FROM dead_letter) AS dead_letters,
@@ -215,7 +218,8 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(overviewSQL) { row in
             try Overview(
                 widgets: row.value("widgets"), timelines: row.value("timelines"), due: row.value("due"),
-                leased: row.value("leased"), stale: row.value("stale"), stored: row.value("stored"),
+                leased: row.value("leased"), stale: row.value("stale"), waiting: row.value("waiting"),
+                stored: row.value("stored"),
                 requested: row.value("requested"), sweeps: row.value("sweeps"), deadLetters: row.value("dead_letters"),
                 deadLettersToForward: row.value("to_forward"))
         }

@@ -15,12 +15,29 @@ import WidgetDelivery
 import WidgetModel
 import WidgetStore
 
+/// The settings with which another process reaches the demo.
+private final class ReachableSettings: Sendable {
+    let value = Mutex<Settings?>(nil)
+}
+
 /// The demo: a node with every role, a sample provider, and the services and devices of its apps.
 final class Demo: Sendable {
     /// Number of messages on the output topic, and the highest revision by timeline id; negative for a tombstone.
     typealias Output = (messages: Int, revisions: [String: Int64])
 
-    private let plan: DemoCommand
+    /// Size and pace of a demo.
+    struct Plan: Sendable {
+        let world: DemoWorld
+        /// Time for which events are published.
+        let seconds: Int
+        /// Single events a second.
+        let rate: Int
+        let seed: UInt64
+        /// Whether it goes on running afterwards.
+        let keep: Bool
+    }
+
+    private let plan: Plan
     private let settings: Settings
     private let node: FreshetNode
     private let provider: SampleProvider
@@ -28,29 +45,42 @@ final class Demo: Sendable {
     private let latency: DemoLatency
     /// Stand-in for Apple's push service.
     private let apns: APNsStandIn
-    /// Token for the console, if it is served.
-    private let token: String?
+    private let devices: DemoDevices
+    /// Keys of the API.
+    private let keys: TokenKeys
+    /// Folder of the demo's files.
+    private let folder: URL
     private let output = Mutex<Output>((0, [:]))
+    /// Settings of a process beside the demo; nil before it listens.
+    private let reachable = ReachableSettings()
     /// Number of failed checks; nil until all were made.
     let failedChecks = Mutex<Int?>(nil)
     private let logger: Logger
 
     init(
-        plan: DemoCommand, settings: Settings, apns: APNsStandIn, token: String?, logger: Logger
+        plan: Plan, settings: Settings, folder: URL, apns: APNsStandIn, keys: TokenKeys, logger: Logger
     ) throws {
         self.plan = plan
         self.apns = apns
-        self.token = token
+        (self.folder, self.keys) = (folder, keys)
         self.settings = settings
         self.logger = logger
         let latency = DemoLatency()
         self.latency = latency
+        devices = DemoDevices(world: plan.world, apns: apns, keys: keys, rules: settings.api.rules, logger: logger)
+        let reachable = reachable
+        let doctor = DoctorRuns { app in
+            guard let settings = reachable.value.withLock({ $0 }) else { return [] }
+            return await Doctor(settings: settings, warnings: [], timeLimit: .seconds(5), app: app).findings()
+                .map(\.json)
+        }
         node = try FreshetNode(
-            settings: settings, logger: logger,
-            metrics: token == nil ? MetricRegistry() : .bootstrap(for: settings),
-            onStored: { timeline, cause in latency.noteStored(timeline, cause) })
+            settings: settings, logger: logger, metrics: .bootstrap(for: settings),
+            onStored: { timeline, cause in latency.noteStored(timeline, cause) },
+            findings: { app in await doctor.findings(of: app) })
         provider = SampleProvider(
-            seed: plan.seed, maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
+            seed: plan.seed, faults: SampleProvider.Faults(requestFailures: 0.1, apps: [.rangers]),
+            maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
     }
 
     /// In the order in which they start.
@@ -101,22 +131,51 @@ final class Demo: Sendable {
 
     private func run() async throws {
         var screen = DemoScreen()
-        screen.say("Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in three apps")
+        screen.say(
+            "Freshet demo: \(plan.world.widgets) widgets of \(plan.world.users) people in "
+                + Figure.counted(plan.world.apps.count, "app"), .title)
         let port = try await providerPort.wait()
-        let apps = SampleApp.definitions(port: port)
-        try await node.store.register(apps)
-        let endpoint = try await node.ready()
-        screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider http://127.0.0.1:\(port)/stats")
-
-        screen = try await EventPublisher.withPublisher(
-            kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
-            source: "/freshet/demo", logger: logger
-        ) { [screen, self] publisher in
-            let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency)
-            return try await phases(traffic, screen)
+        if let manifest = plan.world.manifest {
+            _ = try await node.store.apply(
+                manifest.map(\.definition), secrets: manifest.secrets, freshSecret: { SigningSecret.random().bytes })
+        } else {
+            try await node.store.register(SampleApp.definitions(port: port))
         }
-        if plan.keep { try await wait(screen, endpoint) }
+        let endpoint = try await node.ready()
+        try writeSettings(endpoint)
+        let provider = plan.world.manifest == nil ? "http://127.0.0.1:\(port)/stats" : "that of the manifest"
+        screen.say("  Kafka (embedded) \(endpoint.bootstrapServers) · provider \(provider)")
+
+        let api = "http://127.0.0.1:\(endpoint.apiPort ?? 0)"
+        try await withThrowingTaskGroup(of: Void.self) { [screen] group in
+            group.addTask { [self] in try await devices.run(api: api) }
+            let last = try await EventPublisher.withPublisher(
+                kafka: node.kafka, deliveryTimeout: settings.kafka.deliveryTimeout, topics: settings.topicNames,
+                source: "/freshet/demo", logger: logger
+            ) { [screen, self] publisher in
+                let traffic = DemoTraffic(world: plan.world, publisher: publisher, latency: latency)
+                return try await phases(traffic, screen)
+            }
+            if plan.keep { try await wait(last, endpoint) }
+            group.cancelAll()
+        }
     }
+
+    /// Settings with which another process reaches the demo, also in a file for `freshet` in another terminal.
+    private func writeSettings(_ endpoint: FreshetNode.Endpoint) throws {
+        var settings = settings
+        settings.kafka.embedded = false
+        settings.kafka.bootstrapServers = endpoint.bootstrapServers
+        settings.api.port = endpoint.apiPort ?? 0
+        reachable.value.withLock { $0 = settings }
+        guard
+            FileManager.default.createFile(
+                atPath: settingsFile.path, contents: Data(settings.document.encoded),
+                attributes: [.posixPermissions: 0o600])
+        else { throw CommandFailure(.failure, "cannot write \(settingsFile.path)") }
+    }
+
+    private var settingsFile: URL { folder.appendingPathComponent("freshet.json") }
 
     private func phases(
         _ traffic: DemoTraffic, _ screen: DemoScreen
@@ -138,8 +197,13 @@ final class Demo: Sendable {
         screen = try await showing("finishing", screen, traffic) { [self] in try await drain(traffic) }
 
         let (summary, lost) = try await judge(traffic, start)
-        for line in summary { screen.say(line) }
-        failedChecks.withLock { $0 = lost }
+        screen.say("")
+        screen.say("Summary (read back from PostgreSQL, Kafka and the provider)", .title)
+        for (name, text) in summary { screen.say(name, text) }
+        screen.say("  lost: \(lost.count)", lost.isEmpty ? .good : .bad)
+        for problem in lost.prefix(20) { screen.say("    - \(problem)") }
+        if lost.count > 20 { screen.say("    - … and \(lost.count - 20) more") }
+        failedChecks.withLock { $0 = lost.count }
         return screen
     }
 
@@ -151,7 +215,8 @@ final class Demo: Sendable {
             if isApplied, let overview = try await node.store.query(.overview()).first {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.withLock { $0.revisions.count } >= Int(overview.stored)
-                if isQuiet && isSeen && overview.stale == 0 { return }
+                let isStored = overview.stored >= Int64(plan.world.distinctTimelines)
+                if isQuiet && isSeen && isStored && overview.stale <= overview.waiting { return }
             }
             try await Task.sleep(for: .milliseconds(200))
         }
@@ -172,46 +237,64 @@ final class Demo: Sendable {
 
     /// Reads back from PostgreSQL, Kafka and the provider what was done.
     ///
-    /// - Returns: the summary, with where each number was read, and the number of failed checks.
+    /// - Returns: the summary, with where each number was read, and the failed checks.
     private func judge(
         _ traffic: DemoTraffic, _ start: ContinuousClock.Instant
-    ) async throws -> (summary: [String], lost: Int) {
+    ) async throws -> (summary: [(name: String, text: String)], lost: [String]) {
         guard let overview = try await node.store.query(.overview()).first else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
-        let waiting = try await drainDevices()
+        let unnotified = try await drainDevices()
         let applied = try await node.store.appliedEvents()
         let (counts, output) = (traffic.counts, output.withLock { $0 })
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first
-        let (provider, latency, pushes) = (provider.statistics(\.answered), latency.overall(), apns.statistics)
+        let (latency, pushes, fetched) = (latency.overall(), apns.statistics, devices.fetched)
         let lost = Self.lost(
             overview: overview, output: output, events: (counts.events, applied), failures: counts.failures,
-            expectedTimelines: plan.world.distinctTimelines, devicesWaiting: waiting)
+            expectedTimelines: plan.world.distinctTimelines, devicesWaiting: unnotified)
         let seconds = start.duration(to: .now) / .seconds(1)
-        let placed = "\(counts.registered) devices, \(counts.placed) placed, \(counts.arranged) of a stack"
-        let notified = "\(pushes.byToken.count) of \(totals?.devices ?? 0), \(pushes.accepted) pushes"
-        var lines = [
-            "",
-            "Summary (read back from PostgreSQL, Kafka and the provider)",
-            "  events published            \(counts.events)   (\(placed), \(counts.targeted) targeted"
-                + " pushes, \(counts.appChanges) app changes, \(counts.views) views,"
-                + " \(counts.perKind) per-kind and \(counts.global) global reloads)",
-            "  events applied              \(applied)   (consumer positions in PostgreSQL)",
-            "  widgets / timelines         \(overview.widgets) / \(overview.timelines)   (PostgreSQL)",
-            "  timelines stored            \(overview.stored), stale \(overview.stale), due \(overview.due)   (PostgreSQL)",
-            "  timelines published         \(output.messages) messages for \(output.revisions.count) timelines"
-                + "   (freshet.timelines)",
-            "  devices notified            \(notified)   (stand-in for APNs)",
-            "  provider                    \(provider.requests) requests for \(provider.timelines) timelines,"
-                + " \(Figure.digits(provider.meanBatch)) a request, at most \(provider.largestBatch)",
-            "  event → stored              p50 \(Figure.digits(latency.p50)) ms,"
-                + " p99 \(Figure.digits(latency.p99)) ms   (\(latency.samples) samples)",
-            "  wall time                   \(Figure.digits(seconds)) s",
-            "  lost: \(lost.count)",
+        let summary: [(name: String, text: String)] = [
+            ("events published", counts.words), ("events applied", "\(applied) (consumer positions in PostgreSQL)"),
+            ("widgets / timelines", "\(overview.widgets) / \(overview.timelines) (PostgreSQL)"),
+            ("timelines stored", "\(overview.stored), due \(overview.due) (PostgreSQL)"),
+            (
+                "reloads that wait",
+                "\(overview.waiting), for their budget or spacing, or until a failed request is repeated"
+            ),
+            (
+                "timelines published",
+                "\(output.messages) messages for \(output.revisions.count) timelines (freshet.timelines)"
+            ),
+            (
+                "devices notified",
+                "\(pushes.byToken.count) of \(totals?.devices ?? 0), \(pushes.accepted) pushes (stand-in for APNs)"
+            ),
+            ("devices that fetched", "\(fetched.devices), \(fetched.fetches) requests (the HTTP API)"),
+            ("provider", requests),
+            (
+                "event → stored",
+                "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms (\(latency.samples) samples)"
+            ), ("doctor", await diagnosis()), ("wall time", "\(Figure.digits(seconds)) s"),
         ]
-        for problem in lost.prefix(20) { lines.append("    - \(problem)") }
-        if lost.count > 20 { lines.append("    - … and \(lost.count - 20) more") }
-        return (lines, lost.count)
+        return (summary, lost)
+    }
+
+    /// Requests that the sample provider has had.
+    private var requests: String {
+        guard plan.world.manifest == nil else { return "that of the manifest" }
+        let (answered, failed) = provider.statistics { ($0.answered, $0.failedRequests) }
+        return "\(answered.requests) requests for \(answered.timelines) timelines, "
+            + "\(Figure.digits(answered.meanBatch)) a request, at most \(answered.largestBatch); "
+            + "\(failed) requests of the rangers failed on purpose"
+    }
+
+    /// The number of the doctor's problems and warnings.
+    private func diagnosis() async -> String {
+        guard let settings = reachable.value.withLock({ $0 }) else { return "not run" }
+        let found = await Doctor(settings: settings, warnings: [], timeLimit: .seconds(10)).findings()
+        let problems = found.count { $0.severity == .problem }
+        let warnings = found.count { $0.severity == .warning }
+        return "\(Figure.counted(problems, "problem")), \(Figure.counted(warnings, "warning")) of a demo's settings"
     }
 
     /// Compares what was requested with what has been rendered, stored and published.
@@ -228,7 +311,9 @@ final class Demo: Sendable {
         if overview.stored != Int64(expectedTimelines) {
             lost.append("\(expectedTimelines) distinct timelines expected, \(overview.stored) are stored")
         }
-        if overview.stale > 0 { lost.append("\(overview.stale) timelines are still stale") }
+        // Budgets and spacing delay a reload, and drop none.
+        let forgotten = overview.stale - overview.waiting
+        if forgotten > 0 { lost.append("\(forgotten) timelines are still stale") }
         if overview.sweeps > 0 { lost.append("\(overview.sweeps) sweeps are not done") }
         // A list ends once all that was stored is published.
         if overview.leased > 0 { lost.append("\(overview.leased) timelines are in lists that have not ended") }
@@ -273,25 +358,46 @@ final class Demo: Sendable {
 
     private func wait(_ screen: DemoScreen, _ endpoint: FreshetNode.Endpoint) async throws {
         var screen = screen
-        let program = CommandLine.arguments.first ?? "freshet"
         for line in [
-            "",
-            "It goes on running; Ctrl-C ends it. In another terminal:",
-            "",
+            "", "It goes on running; Ctrl-C ends it. In another terminal:", "",
+            "  export FRESHET_CONFIG_FILE=\(settingsFile.path)",
             "  export FRESHET_KAFKA_BOOTSTRAP_SERVERS=\(endpoint.bootstrapServers)",
-            "  export FRESHET_POSTGRES_URL='\(settings.postgres.url ?? "")'",
-            "  alias freshet=\(program)",
-            "",
-            "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
-            "  freshet publish push --app \(SampleWorld.bank) --user u0 --kind RecentPurchases",
-            "  " + Self.kcatExample,
-            "  freshet timelines show --app \(SampleWorld.bank) --widget w0",
-        ] { screen.say(line) }
-        if let token, let port = endpoint.apiPort {
-            screen.say("\nThe console is at http://127.0.0.1:\(port)/console; sign in with this token:\n\n  \(token)")
+            "  alias freshet='\(Self.program)'", "",
+        ] + commands.map({ "  " + $0 }) { screen.say(line) }
+        if let links = settings.console.links, let port = endpoint.apiPort {
+            screen.say("\nThe console, by app; each link signs in once:\n")
+            for app in plan.world.apps {
+                let token = try await keys.issue(
+                    app: app, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
+                    audience: settings.api.rules.audience, expiresAt: Timestamp.now() + .seconds(86_400))
+                screen.say("  \(app)\n    http://127.0.0.1:\(port)\(links.add(token: token))")
+            }
         }
         // Until the group is shut down, which cancels this.
         try await Task.sleep(for: .seconds(365 * 86_400))
+    }
+
+    /// Path of this program.
+    private static var program: String {
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+            ?? URL(fileURLWithPath: CommandLine.arguments.first ?? "freshet").path
+    }
+
+    /// Commands to try, each of which can be pasted.
+    private var commands: [String] {
+        let first = plan.world.placement(0)
+        let show = "freshet timelines show --app \(first.app) --widget w0"
+        let push = "freshet publish push --app \(first.app) --user u0 --kind \(first.kind)"
+        var commands = [show, push]
+        if plan.world.manifest == nil { commands.append(Self.kcatExample) }
+        commands += [show, "freshet explain --app \(first.app) w0 --history"]
+        if plan.world.manifest == nil {
+            commands.append("freshet options --app \(first.app) --kind \(first.kind) --parameter card")
+        }
+        return commands + [
+            "freshet health --ready", "freshet doctor",
+            "freshet tokens issue --app \(plan.world.apps.last ?? first.app) --scope widgets:read",
+        ]
     }
 
     /// The README's example line.
@@ -300,102 +406,6 @@ final class Demo: Sendable {
         "com.example.bank","audience":{"user":"u0"},"kinds":["RecentPurchases"]}}' | kcat -P -b \
         "$FRESHET_KAFKA_BOOTSTRAP_SERVERS" -t freshet.pushes -k u0
         """
-}
-
-struct DemoCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "demo",
-        abstract: "Shows the whole service at work: embedded Kafka, a sample provider, and every role in this process.",
-        discussion: """
-            Needs an empty PostgreSQL database (postgres.url); ./deploy/local/demo starts one. Places widgets, publishes \
-            single, per-kind and global reloads and app changes for a while, shows what happens, and at the end reads \
-            back from PostgreSQL, Kafka and the provider what was asked for and what was done. The exit code is 1 if \
-            any requested reload is missing.
-
-            Examples:
-              freshet demo
-              freshet demo --seconds 20 --widgets 5000
-              freshet demo --keep
-            """)
-
-    @Option(help: "Number of widgets to place.", transform: OptionText.number(1...1_000_000))
-    var widgets = 20_000
-
-    @Option(help: "Seconds for which events are published.", transform: OptionText.number(1...86_400))
-    var seconds = 60
-
-    @Option(help: "Single events published a second.", transform: OptionText.number(1...20_000))
-    var rate = 1_000
-
-    @Option(help: "Seed of the events and of the content.")
-    var seed: UInt64 = 1
-
-    @Flag(help: "Leave everything running afterwards, to publish by hand, until Ctrl-C.")
-    var keep = false
-
-    @OptionGroup var settings: SettingsOptions
-
-    var world: SampleWorld { SampleWorld(widgets: widgets) }
-
-    /// Creates the keys of the console of a demo that keeps running, and sets what it needs.
-    ///
-    /// - Returns: an operator's token for the sample bank.
-    private func configureConsole(_ settings: inout Settings, in folder: URL) async throws -> String {
-        let set: JSONValue = ["keys": .array([TokenKeys.makeKey(.hs256, id: "demo")])]
-        let keys = folder.appendingPathComponent("keys.json")
-        guard
-            FileManager.default.createFile(
-                atPath: keys.path, contents: Data(set.encoded), attributes: [.posixPermissions: 0o600])
-        else { throw CommandFailure(.failure, "cannot write \(keys.path)") }
-        settings.api.keys = keys.path
-        settings.console.enabled = true
-        settings.console.key = Data((0..<ConsoleKey.minimumBytes).map { _ in UInt8.random(in: 0...255) })
-            .base64EncodedString()
-        return try await TokenKeys(jwks: set.encoded).issue(
-            app: SampleWorld.bank, scopes: TokenScope.allCases, subject: "demo", issuer: settings.api.rules.issuer,
-            audience: settings.api.rules.audience, expiresAt: Timestamp.now() + .seconds(86_400))
-    }
-
-    /// Sets the keys and the address of the stand-in for Apple's push service.
-    private func configureDelivery(_ settings: inout Settings, by apns: APNsStandIn, in folder: URL) throws {
-        let (key, roots) = (folder.appendingPathComponent("key.p8"), folder.appendingPathComponent("roots.pem"))
-        try Data(APNsStandIn.makeKey().utf8).write(to: key)
-        try Data(apns.certificatePEM.utf8).write(to: roots)
-        let secret = Data((0..<DeviceTokenKeys.keyBytes).map { _ in UInt8.random(in: 0...255) })
-        settings.delivery.tokenKeys = ["demo": secret.base64EncodedString()]
-        settings.delivery.apnsKeys = [SampleWorld.bank: "TEAM/KEY/\(key.path)"]
-        settings.delivery.apnsURL = apns.url
-        settings.delivery.trustRoots = roots.path
-        // A demo may run for long, and shows a push for each change that is not gathered with others.
-        settings.delivery.service.policy.minimumSpacing = .seconds(5)
-        settings.delivery.service.policy.dailyBudget = 100_000
-    }
-
-    func run() async throws {
-        var values = try settings.load(requiring: ["postgres.url"]).settings
-        values.role = .all
-        // Its own cluster, so that only the demo's events are counted.
-        values.kafka.bootstrapServers = nil
-        values.kafka.embedded = true
-        values.api.port = 0
-        values.providers.allowPrivateNetworks = ["127.0.0.0/8"]
-        if !settings.assignments.contains(where: { $0.hasPrefix("log.level=") }) { values.logLevel = .warning }
-        let logger = values.logger()
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("freshet-demo-\(String.randomID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        let apns = try await APNsStandIn.start()
-        try configureDelivery(&values, by: apns, in: folder)
-        let token = keep ? try await configureConsole(&values, in: folder) : nil
-        let demo = try Demo(plan: self, settings: values, apns: apns, token: token, logger: logger)
-        try await demo.prepare()
-        try await Program.run(demo.services, logger: logger)
-        switch demo.failedChecks.withLock({ $0 }) {
-        case nil: throw CommandFailure(.failure, "the demo was stopped before its end")
-        case 0?: return
-        case let lost?: throw CommandFailure(.failure, "\(lost) checks failed: see the summary")
-        }
-    }
 }
 
 extension Demo {
@@ -464,40 +474,6 @@ extension Demo {
         let entry = timeline.currentEntry().flatMap { try? JSONValue.parse(Array($0)) }
         let text = entry?["content"]?.canonical ?? "no entry yet"
         return "\(timeline.requested) reloads: " + (text.count > 70 ? String(text.prefix(69)) + "…" : text)
-    }
-}
-
-/// Shows the progress: redrawn in place on a terminal, a plain line every five seconds elsewhere.
-struct DemoScreen {
-    let start = ContinuousClock.now
-    private let isTerminal = isatty(STDOUT_FILENO) == 1
-    /// Rows that the next frame replaces.
-    private var drawn = 0
-    private var lastLine: ContinuousClock.Instant?
-
-    mutating func show(_ title: String, _ facts: [(name: String, value: String)]) {
-        guard isTerminal else {
-            if let lastLine, lastLine.duration(to: .now) < .seconds(5) { return }
-            lastLine = .now
-            return say("\(title): " + facts.map { "\($0.name) \($0.value)" }.joined(separator: ", "))
-        }
-        erase()
-        print("\n  \(title)")
-        for (name, value) in facts { print("  " + name.padding(toLength: 22, withPad: " ", startingAt: 0) + value) }
-        drawn = facts.count + 2
-        fflush(nil)
-    }
-
-    /// A line that stays above the redrawn part.
-    mutating func say(_ text: String) {
-        erase()
-        print(text)
-        fflush(nil)
-    }
-
-    private mutating func erase() {
-        if drawn > 0 { print("\u{1B}[\(drawn)A\u{1B}[J", terminator: "") }
-        drawn = 0
     }
 }
 

@@ -25,17 +25,23 @@ final class DemoTraffic: Sendable {
         /// Events that Kafka did not acknowledge.
         var failures = 0
 
+        /// Number of events, and how many there are of each sort.
+        var words: String {
+            "\(events) (\(registered) devices, \(placed) placed, \(arranged) of a stack, \(targeted) targeted pushes, "
+                + "\(appChanges) app changes, \(views) views, \(perKind) per-kind and \(global) global reloads)"
+        }
+
         var events: Int { registered + placed + arranged + targeted + appChanges + perKind + global + views }
     }
 
     private static let registeredPeople = 500
 
-    private let world: SampleWorld
+    private let world: DemoWorld
     private let publisher: EventPublisher
     private let latency: DemoLatency
     private let state = Mutex(Counts())
 
-    init(world: SampleWorld, publisher: EventPublisher, latency: DemoLatency) {
+    init(world: DemoWorld, publisher: EventPublisher, latency: DemoLatency) {
         self.world = world
         self.publisher = publisher
         self.latency = latency
@@ -43,16 +49,16 @@ final class DemoTraffic: Sendable {
 
     var counts: Counts { state.withLock { $0 } }
 
-    /// Registers the devices of some people in the bank's app.
+    /// Registers the devices of some people in the first widget's app.
     func registerDevices() async throws {
         let people = min(Self.registeredPeople, world.users)
         await publish(
             (0..<people).map { person in
                 let address = APNsAddress(
-                    token: Array("demo\(10_000_000 + person)".utf8), environment: .production,
-                    topic: SampleWorld.bank + APNsAddress.topicSuffix)
+                    token: DemoDevices.token(of: person), environment: .production,
+                    topic: world.deviceApp + APNsAddress.topicSuffix)
                 return FreshetEvent(
-                    app: SampleWorld.bank, user: world.user(person),
+                    app: world.deviceApp, user: world.user(person),
                     .device(.registered(device: "d\(person)", .apns(address))))
             })
         count { $0.registered += people }
@@ -71,17 +77,16 @@ final class DemoTraffic: Sendable {
         }
     }
 
-    /// Arranges a stack of the first person's bank widgets, which the workers plan while the demo runs, and donates a
-    /// view of recent purchases.
+    /// Arranges a stack of the first person's widgets of an app, which the workers plan while the demo runs, and donates
+    /// a view of the first one's content.
     func arrangeStack() async -> StackPlan.Key {
         let first = world.placement(0)
         let key = StackPlan.Key(app: first.app, user: first.user, device: first.device, stack: "home")
-        let widgets = (0..<min(world.widgets, 3)).map { world.placement($0).widget }
+        let widgets = world.widgets(of: 0).map(world.placement).filter { $0.app == first.app }.prefix(3).map(\.widget)
         // Suggestions would place further widgets, which the demo's count of events does not know.
         let arrangement = StackArrangement(device: first.device, name: key.stack, widgets: widgets, suggestions: false)
         let viewed = DonatedInteraction(
-            kind: "RecentPurchases", configuration: SampleWorld.configuration([("card", "acme")]),
-            timeZone: "Europe/London")
+            kind: first.kind, configuration: first.configuration, timeZone: "Europe/London")
         await publish([
             FreshetEvent(app: key.app, user: key.user, .person(.stack(arrangement))),
             FreshetEvent(app: key.app, user: key.user, .interaction(viewed)),
@@ -129,8 +134,10 @@ final class DemoTraffic: Sendable {
     // MARK: Events
 
     private func single(_ random: inout SeededGenerator) -> FreshetEvent {
-        let index = Int.random(in: 0..<world.users, using: &random)
+        // The first person's widgets are the reader's, whose own pushes have the whole budget.
+        let index = Int.random(in: min(1, world.users - 1)..<world.users, using: &random)
         let user = world.user(index)
+        guard world.manifest == nil else { return single(of: index, &random) }
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<60:
             count { $0.targeted += 1 }
@@ -154,12 +161,35 @@ final class DemoTraffic: Sendable {
                 ReloadRequest(app: SampleWorld.bank, audience: .user(user), kinds: .all, reason: reason))
         default:
             count { $0.views += 1 }
-            return FreshetEvent(app: SampleWorld.bank, .view(widget: "w\(index * SampleWorld.widgetsPerUser)"))
+            return FreshetEvent(
+                app: SampleWorld.bank, .view(widget: world.placement(index * world.widgetsPerUser).widget))
+        }
+    }
+
+    /// An event for a widget of a manifest's kinds.
+    private func single(of person: Int, _ random: inout SeededGenerator) -> FreshetEvent {
+        let own = world.widgets(of: person)
+        let place = world.placement(Int.random(in: own, using: &random))
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<70:
+            count { $0.targeted += 1 }
+            return FreshetEvent(
+                ReloadRequest(app: place.app, audience: .user(place.user), kinds: .kinds([place.kind]), reason: .push))
+        case 70..<85:
+            count { $0.appChanges += 1 }
+            return FreshetEvent(
+                ReloadRequest(app: place.app, audience: .user(place.user), kinds: .all, reason: .foreground))
+        default:
+            count { $0.views += 1 }
+            return FreshetEvent(app: place.app, .view(widget: place.widget))
         }
     }
 
     private func reloadKind(_ random: inout SeededGenerator) async throws {
-        let (app, kind) = Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
+        let sample =
+            Bool.random(using: &random) ? (SampleWorld.bank, "DueDate") : (SampleWorld.weather, "Weather")
+        let own = world.placement(Int.random(in: world.widgets(of: 0), using: &random))
+        let (app, kind) = world.manifest == nil ? sample : (own.app, own.kind)
         count { $0.perKind += 1 }
         await publish([FreshetEvent(ReloadRequest(app: app, audience: .everyone, kinds: .kinds([kind]), reason: .push))]
         )
@@ -168,7 +198,7 @@ final class DemoTraffic: Sendable {
     private func reloadEverything() async throws {
         count { $0.global += 1 }
         await publish([
-            FreshetEvent(ReloadRequest(app: SampleWorld.bank, audience: .everyone, kinds: .all, reason: .push))
+            FreshetEvent(ReloadRequest(app: world.deviceApp, audience: .everyone, kinds: .all, reason: .push))
         ])
     }
 
@@ -193,7 +223,7 @@ final class DemoTraffic: Sendable {
 
     private func key(of event: FreshetEvent) -> String? {
         guard case .view(let widget) = event.change, let index = Int(widget.dropFirst()) else { return nil }
-        return world.user(index / SampleWorld.widgetsPerUser)
+        return world.user(index / world.widgetsPerUser)
     }
 }
 

@@ -23,8 +23,8 @@ struct DocumentedCommandsTests {
         "Every command in the documents exists with its options",
         arguments: [
             "deploy/runbook.md", "deploy/README.md", "deploy/api.md", "deploy/observe.md", "README.md",
-            "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md", "deploy/publishing.md",
-            "CONTRIBUTING.md", "DESIGN.md", "deploy/stacks.md", "deploy/delivery.md",
+            "deploy/first-widget.md", "deploy/capacity.md", "deploy/operations.md", "deploy/providers.md",
+            "deploy/publishing.md", "CONTRIBUTING.md", "DESIGN.md", "deploy/stacks.md", "deploy/delivery.md",
         ])
     func documents(_ path: String) throws {
         let commands = DocumentedCommands.find("freshet", in: try Self.text(path))

@@ -11,6 +11,7 @@ struct DemoLossTests {
     private struct Findings {
         var due: Int64 = 0
         var stale: Int64 = 0
+        var waiting: Int64 = 0
         var stored: Int64 = 2
         var leased: Int64 = 0
         var sweeps: Int64 = 0
@@ -24,7 +25,8 @@ struct DemoLossTests {
         var lost: [String] {
             Demo.lost(
                 overview: Overview(
-                    widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, stored: stored,
+                    widgets: 2, timelines: 2, due: due, leased: leased, stale: stale, waiting: waiting,
+                    stored: stored,
                     requested: 5, sweeps: sweeps, deadLetters: deadLetters,
                     deadLettersToForward: 0),
                 output: (0, revisions), events: (published, applied), failures: failures, expectedTimelines: expected)
@@ -66,9 +68,11 @@ struct DemoLossTests {
         #expect(lost { $0.deadLetters = 2 } == ["2 events became dead letters"])
     }
 
-    @Test("A stale timeline is a loss")
+    @Test("A stale timeline is a loss, unless its budget, the spacing or a failure delays it")
     func stale() {
         #expect(lost { $0.stale = 1 } == ["1 timelines are still stale"])
+        #expect(lost { ($0.stale, $0.waiting) = (3, 3) } == [])
+        #expect(lost { ($0.stale, $0.waiting) = (3, 2) } == ["1 timelines are still stale"])
     }
 
     @Test("All losses are reported")

@@ -117,7 +117,10 @@ struct SimulateProcessTests {
             "5", "--days", "1", "--from", "2026-06-22",
         ])
         #expect(sample.status == 0, "\(sample.err)")
-        for text in ["DueDate", "Weather", "5 people"] { #expect(sample.out.contains(text), "\(sample.out)") }
+        // Budgets hold for the samples' kinds.
+        for text in ["DueDate", "Weather", "5 people", " of 8 to 70"] {
+            #expect(sample.out.contains(text), "\(sample.out)")
+        }
         try await withStubProvider { provider in
             provider.respond { request in
                 let date = Timestamp.now()
@@ -166,6 +169,7 @@ struct SimulateProcessTests {
         }
         #expect(loads.count == 4 && loads[0] > 20 && loads[1] == 5 && loads[2] <= 9 && loads[3] <= loads[1], "\(loads)")
         #expect(stale.count == 4 && stale[0] < stale[1], "\(stale)")
+        #expect(!result.err.contains("changes nothing"), "\(result.err)")
 
         let unknown = try await FreshetProcess.run([
             "simulate", "--manifest", folder.appending(path: "kinds.yaml").path, "--replay", "--events", file.path,
@@ -178,6 +182,31 @@ struct SimulateProcessTests {
             ])
             #expect(refused.status == 64 && refused.err.contains(option))
         }
+    }
+
+    @Test("A replay warns of a change that changes no reload, and of developer mode, which lifts budgets")
+    func idle() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (file, manifest) = (folder.appending(path: "events.jsonl"), folder.appending(path: "kinds.yaml"))
+        try Data(Self.events.utf8).write(to: file)
+        func warnings(_ change: [String]) async throws -> String {
+            let result = try await FreshetProcess.run(
+                ["simulate", "--manifest", manifest.path, "--replay", "--events", file.path, "--from", "2026-06-22"]
+                    + ["--warm-up", "0"] + change)
+            #expect(result.status == 0, "\(result.err)")
+            return result.err
+        }
+        let same = try await warnings(["--budget", "Weather=4"])
+        let reason = "warning: budget Weather=4 changes nothing: no reload of these events reaches"
+        #expect(same.contains(reason), "\(same)")
+        let text = try String(contentsOf: manifest, encoding: .utf8)
+        let lifted = text.split(separator: "\n", omittingEmptySubsequences: false).flatMap { line in
+            line.hasPrefix("app:") ? [line, "developerMode: true"] : [line]
+        }.joined(separator: "\n")
+        try Data(lifted.utf8).write(to: manifest)
+        let developer = try await warnings(["--budget", "DueDate=4"])
+        #expect(developer.contains("budget DueDate=4 changes nothing: developerMode lifts budgets"), "\(developer)")
     }
 
     /// Publications of the timeline of ``events``' widget, and of a kind of the same name in another app.

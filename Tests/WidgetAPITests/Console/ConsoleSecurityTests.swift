@@ -182,6 +182,30 @@ struct ConsoleSecurityTests {
         }
     }
 
+    @Test("A link signs in once; a preview of it, another code and a process without links do not")
+    func signInLinks() async throws {
+        let links = ConsoleSignInLinks()
+        try await withStore { store in
+            try await withAPI(store, console: try ConsoleConfiguration.test { $0.links = links }) { api in
+                let browser = ConsoleClient(api)
+                let link = links.add(token: api.token)
+                let preview = try await api.ask(.head, link, as: .nobody)
+                #expect(preview.status == 200 && preview.headers[.setCookie]?.hasPrefix("freshet-console=") != true)
+                let answer = try await browser.get(link)
+                #expect(answer.status == 303 && answer.headers[.location] == "/console")
+                #expect(try await browser.get("/console/kinds").status == 200)
+                for path in [link, "/console/sign-in?code=other"] {
+                    let nobody = ConsoleClient(api)
+                    #expect(try await nobody.get(path).status == 403 && nobody.session == nil, "\(path)")
+                }
+            }
+            try await withAPI(store, console: try ConsoleConfiguration.test()) { api in
+                let nobody = ConsoleClient(api)
+                #expect(try await nobody.get("/console/sign-in?code=other").status == 200 && nobody.session == nil)
+            }
+        }
+    }
+
     @Test("Roles: a viewer can read every page, is offered no action and cannot act")
     func roles() async throws {
         try await Self.withConsole { store, api in
