@@ -208,18 +208,24 @@ final class Demo: Sendable {
     }
 
     /// Waits until all published events are applied and rendered, at most two minutes.
-    private func drain(_ traffic: DemoTraffic) async throws {
+    ///
+    /// - Returns: the state then, since a reload that waits may become due at any later moment.
+    @discardableResult
+    private func drain(_ traffic: DemoTraffic) async throws -> Overview? {
         let deadline = ContinuousClock.now + .seconds(120)
-        while ContinuousClock.now < deadline {
+        var last: Overview?
+        while last == nil || ContinuousClock.now < deadline {
             let isApplied = try await node.store.appliedEvents() >= traffic.counts.events - traffic.counts.failures
-            if isApplied, let overview = try await node.store.query(.overview()).first {
+            last = try await node.store.query(.overview()).first
+            if isApplied, let overview = last {
                 let isQuiet = overview.sweeps == 0 && overview.leased == 0 && overview.due == 0
                 let isSeen = output.withLock { $0.revisions.count } >= Int(overview.stored)
                 let isStored = overview.stored >= Int64(plan.world.distinctTimelines)
-                if isQuiet && isSeen && isStored && overview.stale <= overview.waiting { return }
+                if isQuiet && isSeen && isStored && overview.stale <= overview.waiting { return overview }
             }
             try await Task.sleep(for: .milliseconds(200))
         }
+        return last
     }
 
     /// Waits until every device was notified of the changes until now, at most two minutes.
@@ -241,10 +247,10 @@ final class Demo: Sendable {
     private func judge(
         _ traffic: DemoTraffic, _ start: ContinuousClock.Instant
     ) async throws -> (summary: [(name: String, text: String)], lost: [String]) {
-        guard let overview = try await node.store.query(.overview()).first else {
+        let unnotified = try await drainDevices()
+        guard let overview = try await drain(traffic) else {
             throw CommandFailure(.failure, "PostgreSQL answered nothing")
         }
-        let unnotified = try await drainDevices()
         let applied = try await node.store.appliedEvents()
         let (counts, output) = (traffic.counts, output.withLock { $0 })
         let totals = try await node.store.query(.deviceTotals(silentFor: .zero)).first

@@ -66,7 +66,8 @@ struct InitTests {
     @Test("It replaces no files, and refuses a name that no manifest takes")
     func refusals() async throws {
         try await Self.withFolder { folder in
-            #expect(try await FreshetProcess.run(["init", folder, "--app", "com.example.own"]).status == 0)
+            let first = try await FreshetProcess.run(["init", folder, "--app", "com.example.own"])
+            #expect(first.status == 0, "\(first.err)")
             let manifest = try String(contentsOfFile: "\(folder)/kinds.yaml", encoding: .utf8)
             #expect(manifest.hasPrefix("app: com.example.own\n"))
             let again = try await FreshetProcess.run(["init", folder])
