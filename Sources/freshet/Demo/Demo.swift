@@ -167,6 +167,7 @@ final class Demo: Sendable {
         settings.kafka.embedded = false
         settings.kafka.bootstrapServers = endpoint.bootstrapServers
         settings.api.port = endpoint.apiPort ?? 0
+        settings.topics.partitions = settings.kafka.embeddedPartitions
         reachable.value.withLock { $0 = settings }
         guard
             FileManager.default.createFile(
