@@ -2,6 +2,7 @@
 
 import FreshetService
 import Testing
+import WidgetModel
 
 @testable import freshet
 
