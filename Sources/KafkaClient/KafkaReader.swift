@@ -87,38 +87,14 @@ package struct KafkaReader: Sendable {
         return nil
     }
 
-    /// The errors of the partitions that cannot be read at these offsets, over one connection.
+    /// The message of each partition at an offset, as a batch of one, over one connection and all at the same time: an
+    /// error for a partition that cannot be read there, and nil for one whose log has no message there.
     ///
-    /// - Parameter timeout: time limit of the wait for each message.
-    package func check(
-        _ offsets: [TopicPartition: Int64], timeout: Duration = .seconds(3)
-    ) async throws(KafkaError) -> [TopicPartition: KafkaError] {
-        try await perform { reader in
-            var errors: [TopicPartition: KafkaError] = [:]
-            for (place, offset) in offsets {
-                if case .failure(let error) = reader.read(place, at: offset...offset, timeout: timeout) {
-                    errors[place] = error
-                }
-            }
-            return .success(errors)
-        }
-    }
-
-    /// The fingerprints of the messages at these offsets, over one connection; none for those that are not in the logs.
-    ///
-    /// - Parameter timeout: time limit of the wait for each message.
-    package func fingerprints(
+    /// - Parameter timeout: time limit of the wait for the next answer.
+    package func messages(
         at offsets: [TopicPartition: Int64], timeout: Duration = .seconds(3)
-    ) async throws(KafkaError) -> [TopicPartition: KafkaFingerprint] {
-        try await perform { reader in
-            var found: [TopicPartition: KafkaFingerprint] = [:]
-            for (place, offset) in offsets {
-                if case .success(let batch?) = reader.read(place, at: offset...offset, timeout: timeout) {
-                    found[place] = batch.fingerprint(0)
-                }
-            }
-            return .success(found)
-        }
+    ) async throws(KafkaError) -> [TopicPartition: Result<KafkaBatch?, KafkaError>] {
+        try await perform { reader in .success(reader.read(offsets, timeout: timeout)) }
     }
 
     /// Number of offsets that ``firstReadable(of:from:timeout:tried:)`` tries at a time.
@@ -155,7 +131,8 @@ package struct KafkaReader: Sendable {
 
     private func error(of partition: TopicPartition, at offset: Int64, _ timeout: Duration) async -> KafkaError? {
         do throws(KafkaError) {
-            return try await check([partition: offset], timeout: timeout)[partition]
+            _ = try await read(partition, offset...offset, fetchBytes: 65_536, timeout: timeout)
+            return nil
         } catch {
             return error
         }

@@ -52,6 +52,29 @@ struct ReaderTests {
         }
     }
 
+    @Test("Messages of several partitions are read at the same time, each with its own answer")
+    func several() async throws {
+        try await withKafka { kafka in
+            let topic = try await kafka.topic("reader", partitions: 16)
+            let producer = try kafka.producer()
+            let messages = (Int32(0)..<16).map { KafkaMessage(topic: topic, partition: $0, value: Array("v\($0)".utf8)) }
+            for result in await producer.send(messages) { _ = try result.get() }
+            await producer.shutdown()
+            let place = { TopicPartition(topic: topic, partition: $0) }
+            var offsets = Dictionary(uniqueKeysWithValues: (0..<16).map { (place($0), Int64(0)) })
+            offsets[place(15)] = 1
+            offsets[place(16)] = 0
+            offsets[place(-1)] = 0
+            let reader = KafkaReader(configuration: kafka.configuration, logger: quiet)
+            let answers = try await reader.messages(at: offsets, timeout: Patience.limit)
+            for partition in Int32(0)..<15 {
+                #expect(try answers[place(partition)]?.get()?.message(0).value == "v\(partition)")
+            }
+            for partition: Int32 in [-1, 15] { #expect(try #require(answers[place(partition)]).get() == nil) }
+            #expect(throws: KafkaError.self) { try answers[place(16)]?.get() }
+        }
+    }
+
     @Test("A missing offset is nil; a missing topic or partition is an error")
     func absent() async throws {
         try await withKafka { kafka in

@@ -62,8 +62,8 @@ struct UnreadableBatchTests {
                 }
                 #expect(service.status.stalledPartitions == 1)
                 let reader = KafkaReader(configuration: ingest.kafka.configuration, logger: IngestHarness.quiet)
-                let errors = try await reader.check([place: 1], timeout: .seconds(10))
-                #expect(errors[place]?.isUnreadableBatch == true)
+                let answers = try await reader.messages(at: [place: 1], timeout: .seconds(10))
+                #expect(throws: KafkaError.self) { try answers[place]?.get() }
                 let next = try await reader.firstReadable(of: place, from: 1, timeout: .seconds(10))
                 #expect(next == 3)
                 _ = try await ingest.store.pool.execute(

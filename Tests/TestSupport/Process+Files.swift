@@ -7,7 +7,13 @@ extension Process {
     ///
     /// Foundation keeps a process that has ended, with its files. With more than 1,335 open descriptors its `run` reads
     /// past the entries of `/proc/self/fd` and may crash (swift-corelibs-foundation, issue 5472).
+    ///
+    /// The child takes signals: it inherits the mask of this thread, and threads of tasks block all of them.
     package func runAndCloseFiles() throws {
+        var (all, own) = (sigset_t(), sigset_t())
+        sigfillset(&all)
+        pthread_sigmask(SIG_UNBLOCK, &all, &own)
+        defer { pthread_sigmask(SIG_SETMASK, &own, nil) }
         try run()
         for case let file as FileHandle in [standardInput, standardOutput, standardError] { try? file.close() }
     }

@@ -166,6 +166,7 @@ final class Demo: Sendable {
         var settings = settings
         settings.kafka.embedded = false
         settings.kafka.bootstrapServers = endpoint.bootstrapServers
+        settings.kafka.properties.merge(EmbeddedKafka.clientProperties) { given, _ in given }
         settings.api.port = endpoint.apiPort ?? 0
         settings.topics.partitions = settings.kafka.embeddedPartitions
         reachable.value.withLock { $0 = settings }

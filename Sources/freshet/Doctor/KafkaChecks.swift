@@ -171,11 +171,11 @@ extension Doctor {
             of: places)
         let reader = KafkaReader(configuration: kafka, logger: logger)
         let timeout = min(.seconds(3), timeLimit / 5)
-        let present = try await reader.fingerprints(at: last.mapValues(\.offset), timeout: timeout)
+        let present = try await reader.messages(at: last.mapValues(\.offset), timeout: timeout)
         var found: [Finding] = []
         for place in places {
             var gap = LogGap(partition: place, offset: next[place] ?? 0, bounds: bounds[place])
-            if let known = last[place], let message = present[place], message != known {
+            if let known = last[place], case .success(let batch?) = present[place], batch.fingerprint(0) != known {
                 gap = LogGap(partition: place, offset: known.offset, bounds: bounds[place], isOtherLog: true)
             }
             switch gap.cause {
@@ -190,9 +190,10 @@ extension Doctor {
         let waiting = next.filter { place, offset in
             bounds[place]?.contains(offset) ?? false
         }
-        let errors = try await reader.check(waiting, timeout: timeout)
+        let answers = try await reader.messages(at: waiting, timeout: timeout)
         var unread: [(place: TopicPartition, error: KafkaError)] = []
-        for (place, error) in errors.sorted(by: { $0.key < $1.key }) {
+        for (place, answer) in answers.sorted(by: { $0.key < $1.key }) {
+            guard case .failure(let error) = answer else { continue }
             let batch = UnreadableBatch(partition: place, offset: next[place] ?? 0, reason: error.message)
             if error.isUnreadableBatch {
                 found.append(

@@ -36,7 +36,7 @@ struct InitTests {
         }
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        try process.run()
+        try process.runAndCloseFiles()
         return process
     }
 

@@ -118,7 +118,7 @@ struct SimulateProcessTests {
         ])
         #expect(sample.status == 0, "\(sample.err)")
         // Budgets hold for the samples' kinds.
-        for text in ["DueDate", "Weather", "5 people", " of 8 to "] {
+        for text in ["DueDate", "Weather", "5 people", " of 25 to "] {
             #expect(sample.out.contains(text), "\(sample.out)")
         }
         try await withStubProvider { provider in

@@ -103,7 +103,7 @@ struct ManifestTests {
                 == SampleApp.allCases.flatMap { app in
                     app.kinds.map { _ in "http://127.0.0.1:8090/\(app.rawValue)" }
                 })
-        #expect(manifest.allSatisfy { $0.definition.developerMode })
+        #expect(manifest.allSatisfy { !$0.definition.developerMode })
         #expect(kinds.allSatisfy { $0.minimumSpacing == .zero })
         #expect(kinds.map(\.intent) == SampleApp.definitions(port: 1).flatMap(\.kinds).map(\.intent))
         let weather = try #require(kinds.first { $0.name == "Weather" })

@@ -39,7 +39,7 @@ struct OpenBreakerTests {
             for explanation in waiting {
                 #expect(explanation.next.rule == .providerResting, "\(explanation.next)")
                 #expect(explanation.next.text.contains("waits for provider \(worker.provider.url)"))
-                #expect(explanation.next.text.contains("status: "), "\(explanation.next)")
+                #expect(explanation.next.text.contains("answered with status 503"), "\(explanation.next)")
             }
 
             worker.provider.respond { .timelines($0.ids.map { .stubTimeline($0) }) }
@@ -75,7 +75,7 @@ struct OpenBreakerTests {
             try end(refused, at: 1)
             #expect(protection.changes.version == 1)
             let opened = protection.takeChanges(limit: 10, at: .seconds(1))
-            #expect(opened.count == 1 && opened[0].message == "connection: refused" && opened[0].rest != nil)
+            #expect(opened.count == 1 && opened[0].message == "refused" && opened[0].rest != nil)
             #expect(protection.takeChanges(limit: 10, at: .seconds(1)).isEmpty)
             protection.putBack(opened)
             try end(nil, at: 10)

@@ -80,7 +80,7 @@ struct ConsoleStateTests {
             $0.providerHealth = { _ in
                 [
                     "http://p.example.com": [
-                        "breaker": "open", "failedAt": "2026-06-22T10:00:05Z", "failure": "the connection is refused",
+                        "failedAt": "2026-06-22T10:00:05Z", "failure": "the connection is refused",
                     ],
                     "http://q.example.com": [
                         "breaker": "closed", "answeredAt": "2026-06-22T10:00:05Z", "itemFailedAt": .time(.now()),
@@ -91,6 +91,12 @@ struct ConsoleStateTests {
         }
         try await Self.withBrowser(console: console) { store, browser in
             try await store.place([.test("w2", user: "u2"), .test("w3", kind: "DueDate")])
+            _ = try await store.pool.query(.registerWorker(1))
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let outage = BreakerState(
+                app: app.name, appID: app.id, provider: "http://o.example.com", rest: .seconds(30),
+                message: "answered with status 503")
+            _ = try await store.pool.execute(.recordBreakers([outage], worker: 1))
             try await store.sql(
                 """
                 UPDATE timeline SET listed_at = now() - interval '2 minutes' WHERE user_id = 'u1';
@@ -103,7 +109,8 @@ struct ConsoleStateTests {
             #expect(verdict < figures)
             let lines = String(text[verdict..<figures])
             for part in [
-                "http://p.example.com failed at 2026-06-22", "the connection is refused; it gets no requests until",
+                "http://p.example.com failed at 2026-06-22", "the connection is refused",
+                "answered with status 503; it gets no requests until a probe succeeds",
                 "busy: try later",
                 "href=\"/console/widgets?state=overdue\">Overdue: 2 widgets, the oldest for 2 min",
                 "href=\"/console/widgets?state=failing\">Failed at the last fetch: 1 widget",

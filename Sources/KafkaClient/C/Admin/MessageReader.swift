@@ -44,8 +44,7 @@ struct MessageReader: ~Copyable {
     func read(
         _ place: TopicPartition, at offsets: ClosedRange<Int64>, timeout: Duration
     ) -> Result<KafkaBatch?, KafkaError> {
-        let context = KafkaError.Context(
-            operation: Self.operation, topic: place.topic, partition: place.partition)
+        let context = Self.context(place)
         // librdkafka gives negative offsets a meaning of their own, and refuses negative partitions.
         guard offsets.lowerBound >= 0, place.partition >= 0 else { return .success(nil) }
         guard let topic = unsafe rd_kafka_topic_new(client.pointer, place.topic, nil) else {
@@ -66,27 +65,109 @@ struct MessageReader: ~Copyable {
             guard let message = unsafe rd_kafka_consume(topic, place.partition, Int32(min(left.rounded(.up), 60_000)))
             else { continue }
             defer { unsafe rd_kafka_message_destroy(message) }
-            switch unsafe message.pointee.err {
-            case RD_KAFKA_RESP_ERR_NO_ERROR:
+            switch unsafe answer(message, context) {
+            case .message(let offset):
                 deadline = ContinuousClock.now + timeout
                 // Compaction, or the end of a transaction, leaves offsets without a message.
-                let offset = unsafe message.pointee.offset
                 if offset <= offsets.upperBound { unsafe builder.append(message, topicIndex: 0) }
                 if offset >= offsets.upperBound { return .success(builder.take()) }
-            case RD_KAFKA_RESP_ERR__PARTITION_EOF, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
-                RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
-                return .success(builder.take())
-            case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
-                RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-                return .failure(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
-            case let response:
-                // librdkafka recovers from most errors; the last one is reported at the timeout.
-                let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
-                let error = KafkaError(response, message: reason, context: context)
-                if error.isUnreadableBatch { return .failure(error) }
-                failure = error
+            case .noMessage: return .success(builder.take())
+            case .error(let error): return .failure(error)
+            case .passing(let error): failure = error
             }
         }
+    }
+
+    /// The messages at these offsets, read at the same time; nil where the log has none there.
+    ///
+    /// - Parameter timeout: time limit of the wait for the next answer.
+    func read(
+        _ offsets: [TopicPartition: Int64], timeout: Duration
+    ) -> [TopicPartition: Result<KafkaBatch?, KafkaError>] {
+        var answers: [TopicPartition: Result<KafkaBatch?, KafkaError>] = [:]
+        var failures: [TopicPartition: KafkaError] = [:]
+        let queue = unsafe rd_kafka_queue_new(client.pointer)
+        defer { unsafe rd_kafka_queue_destroy(queue) }
+        var topics: [String: OpaquePointer] = unsafe [:]
+        var started: [TopicPartition] = []
+        defer {
+            for place in started { _ = unsafe rd_kafka_consume_stop(topics[place.topic], place.partition) }
+            for unsafe topic in unsafe topics.values { unsafe rd_kafka_topic_destroy(topic) }
+        }
+        for (place, offset) in offsets {
+            guard offset >= 0, place.partition >= 0 else {
+                answers[place] = .success(nil)
+                continue
+            }
+            let topic = unsafe topics[place.topic] ?? rd_kafka_topic_new(client.pointer, place.topic, nil)
+            unsafe topics[place.topic] = topic
+            guard let topic = unsafe topic,
+                unsafe rd_kafka_consume_start_queue(topic, place.partition, offset, queue) == 0
+            else {
+                answers[place] = .failure(KafkaError(rd_kafka_last_error(), context: Self.context(place)))
+                continue
+            }
+            started.append(place)
+        }
+
+        var deadline = ContinuousClock.now + timeout
+        while answers.count < offsets.count {
+            let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
+            guard left > 0 else { break }
+            guard let message = unsafe rd_kafka_consume_queue(queue, Int32(min(left.rounded(.up), 60_000))) else {
+                continue
+            }
+            defer { unsafe rd_kafka_message_destroy(message) }
+            guard let topic = unsafe message.pointee.rkt else { continue }
+            let place = unsafe TopicPartition(
+                topic: String(cString: rd_kafka_topic_name(topic)), partition: message.pointee.partition)
+            guard let wanted = offsets[place], answers[place] == nil else { continue }
+            deadline = ContinuousClock.now + timeout
+            switch unsafe answer(message, Self.context(place)) {
+            case .message(let offset):
+                var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max, topics: [place.topic])
+                if offset == wanted { unsafe builder.append(message, topicIndex: 0) }
+                answers[place] = .success(builder.take())
+            case .noMessage: answers[place] = .success(nil)
+            case .error(let error): answers[place] = .failure(error)
+            case .passing(let error): failures[place] = error
+            }
+        }
+        for (place, offset) in offsets where answers[place] == nil {
+            answers[place] = .failure(failures[place] ?? silence(place, from: offset, Self.context(place)))
+        }
+        return answers
+    }
+
+    private enum Answer {
+        case message(offset: Int64)
+        /// The end of the log, or an offset that it does not have.
+        case noMessage
+        case error(KafkaError)
+        /// An error from which librdkafka may recover: the last one is reported at the timeout.
+        case passing(KafkaError)
+    }
+
+    private func answer(
+        _ message: UnsafeMutablePointer<rd_kafka_message_t>, _ context: KafkaError.Context
+    ) -> Answer {
+        switch unsafe message.pointee.err {
+        case RD_KAFKA_RESP_ERR_NO_ERROR: return unsafe .message(offset: message.pointee.offset)
+        case RD_KAFKA_RESP_ERR__PARTITION_EOF, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET,
+            RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+            return .noMessage
+        case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION,
+            RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+            return .error(KafkaError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, context: context))
+        case let response:
+            let reason = unsafe rd_kafka_message_errstr(message).map { unsafe String(cString: $0) }
+            let error = KafkaError(response, message: reason, context: context)
+            return error.isUnreadableBatch ? .error(error) : .passing(error)
+        }
+    }
+
+    private static func context(_ place: TopicPartition) -> KafkaError.Context {
+        KafkaError.Context(operation: operation, topic: place.topic, partition: place.partition)
     }
 
     /// The error when no message came: a batch that librdkafka drops, if the leader says that the log goes on.
