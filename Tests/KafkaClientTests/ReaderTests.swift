@@ -57,7 +57,9 @@ struct ReaderTests {
         try await withKafka { kafka in
             let topic = try await kafka.topic("reader", partitions: 16)
             let producer = try kafka.producer()
-            let messages = (Int32(0)..<16).map { KafkaMessage(topic: topic, partition: $0, value: Array("v\($0)".utf8)) }
+            let messages = (Int32(0)..<16).map {
+                KafkaMessage(topic: topic, partition: $0, value: Array("v\($0)".utf8))
+            }
             for result in await producer.send(messages) { _ = try result.get() }
             await producer.shutdown()
             let place = { TopicPartition(topic: topic, partition: $0) }

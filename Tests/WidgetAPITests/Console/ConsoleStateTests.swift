@@ -94,7 +94,7 @@ struct ConsoleStateTests {
             _ = try await store.pool.query(.registerWorker(1))
             let app = try #require(try await store.directory().apps[TestKinds.app])
             let outage = BreakerState(
-                app: app.name, appID: app.id, provider: "http://o.example.com", rest: .seconds(30),
+                app: app.name, appID: app.id, provider: "http://127.0.0.1:1/bank", rest: .seconds(30),
                 message: "answered with status 503")
             _ = try await store.pool.execute(.recordBreakers([outage], worker: 1))
             try await store.sql(
