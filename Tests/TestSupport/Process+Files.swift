@@ -15,6 +15,10 @@ extension Process {
         pthread_sigmask(SIG_UNBLOCK, &all, &own)
         defer { pthread_sigmask(SIG_SETMASK, &own, nil) }
         try run()
-        for case let file as FileHandle in [standardInput, standardOutput, standardError] { try? file.close() }
+        // The standard input of a child is this process's own by default.
+        for case let file as FileHandle in [standardInput, standardOutput, standardError]
+        where file.fileDescriptor > STDERR_FILENO {
+            try? file.close()
+        }
     }
 }

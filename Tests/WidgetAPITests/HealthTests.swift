@@ -4,6 +4,7 @@ import JSON
 import TestSupport
 import Testing
 import WidgetModel
+import WidgetStore
 
 @testable import WidgetAPI
 
@@ -25,7 +26,7 @@ struct HealthTests {
             try await withAPI(store, hasKeys: false, checks: [checks[0]]) { client in
                 let (status, _, document) = try await client.json("/health/ready")
                 #expect(status == 200)
-                #expect(document == ["status": "ready", "missing": []])
+                #expect(document == ["status": "ready", "missing": [], "slow": []])
             }
         }
     }
@@ -44,11 +45,11 @@ struct HealthTests {
     func coalescing() async {
         let runs = Tally()
         let readiness = readiness(counting: runs, freshness: .seconds(600))
-        let reports = await withTaskGroup(of: Readiness.Report.self) { group in
-            for _ in 0..<50 { group.addTask { await readiness.report() } }
+        let reports = await withTaskGroup(of: [ProcessObstacle].self) { group in
+            for _ in 0..<50 { group.addTask { await readiness.obstacles() } }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(reports.count == 50 && reports.allSatisfy { $0.map(\.missing) == [nil] })
+        #expect(reports.count == 50 && reports.allSatisfy(\.isEmpty))
         #expect(runs.count == 1)
     }
 
@@ -56,8 +57,8 @@ struct HealthTests {
     func freshness() async {
         let runs = Tally()
         let readiness = readiness(counting: runs, freshness: .zero)
-        _ = await readiness.report()
-        _ = await readiness.report()
+        _ = await readiness.obstacles()
+        _ = await readiness.obstacles()
         #expect(runs.count == 2)
     }
 
@@ -74,10 +75,25 @@ struct HealthTests {
             ], timeLimit: .seconds(2), freshness: .zero)
         // On a busy machine the quick one may exceed the limit, too.
         try await eventually("only the quick check has an answer") {
-            let report = await readiness.report()
-            #expect(report.map(\.name) == ["silent", "quick"])
-            #expect(report[0].missing?.hasPrefix("no answer within") == true)
-            return report[1].missing == nil
+            let obstacles = await readiness.obstacles()
+            #expect(obstacles.first?.name == "silent")
+            #expect(obstacles.first?.reason.hasPrefix("no answer within") == true)
+            return obstacles.count == 1
+        }
+    }
+
+    @Test("A dependency that answers late is told, and leaves the process ready")
+    func slowness() async throws {
+        let checks = [
+            ReadinessCheck(name: "postgres", slowAfter: .zero) { nil },
+            ReadinessCheck(name: "kafka", slowAfter: .seconds(600)) { nil },
+        ]
+        try await withStore { store in
+            try await withAPI(store, hasKeys: false, checks: checks) { client in
+                let (status, _, document) = try await client.json("/health/ready")
+                #expect(status == 200 && document["status"] == "ready" && document["missing"] == [])
+                #expect(document["slow"]?.arrayValue?.map { $0["name"] } == ["postgres"])
+            }
         }
     }
 }

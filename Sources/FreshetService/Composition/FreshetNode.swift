@@ -447,9 +447,13 @@ extension FreshetNode {
         return Readiness(checks: checks)
     }
 
+    /// Time of a statement without work, from the wait for a connection on, at which operators are told: every step of
+    /// a reload takes several.
+    private static let slowDatabase = Duration.milliseconds(250)
+
     /// - Parameter isWritten: false for a process that only reads, which may use a standby.
     private func database(isWritten: Bool) -> ReadinessCheck {
-        ReadinessCheck(name: "postgres") { [pool] in
+        ReadinessCheck(name: "postgres", slowAfter: Self.slowDatabase) { [pool] in
             do {
                 let takesWrites = try await pool.query(.takesWrites()) == [true]
                 return isWritten && !takesWrites ? "the server takes no writes" : nil

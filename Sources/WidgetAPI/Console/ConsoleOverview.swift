@@ -48,12 +48,11 @@ extension ConsoleVisit {
     private typealias Line = (style: String, text: String, link: String)
 
     /// What is wrong with the app's widgets, worst first, for the template.
-    private func verdict(_ charts: [AlertChart], _ outages: [ProviderOutage]) async throws -> [String: Any] {
-        let states = try await widgetStates(WidgetFilter(app: app))
-        let oldest = try await run("consoleStates") { routes, caller in
-            try await routes.store.query(.oldestDue(app: caller.app)).first
-        }
-        var lines = state.obstacles.isEmpty ? [] : [notReady]
+    private func verdict(
+        _ charts: [AlertChart], _ outages: [ProviderOutage], _ states: WidgetStates,
+        _ oldest: (kind: String, since: Timestamp)?
+    ) -> [String: Any] {
+        var lines = notReady
         lines += failingProviders(outages).map(Self.line)
         lines += Self.overdue(states, oldest)
         lines += charts.enumerated().compactMap { index, chart in
@@ -72,10 +71,16 @@ extension ConsoleVisit {
         ]
     }
 
-    private var notReady: Line {
-        var names: [String] = []
-        for (_, obstacle) in state.obstacles where !names.contains(obstacle.name) { names.append(obstacle.name) }
-        return ("bad", "Not ready: \(names.joined(separator: ", "))", "#banner")
+    private var notReady: [Line] {
+        func line(slow: Bool, _ words: String) -> Line? {
+            var names: [String] = []
+            for (_, obstacle) in state.obstacles where obstacle.isSlow == slow && !names.contains(obstacle.name) {
+                names.append(obstacle.name)
+            }
+            guard !names.isEmpty else { return nil }
+            return (slow ? "warn" : "bad", "\(words): \(names.joined(separator: ", "))", "#banner")
+        }
+        return [line(slow: false, "Not ready"), line(slow: true, "Slow")].compactMap(\.self)
     }
 
     private static func line(_ provider: FailingProvider) -> Line {
@@ -113,16 +118,22 @@ extension ConsoleVisit {
 
 extension ConsoleVisit {
     func overview() async throws -> ConsolePage {
-        let counts = try await run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
+        // At the same time: this page is read when the database is slow.
+        async let readCounts = run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
+        async let readStatistics = run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }
+        async let readKinds = run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
+        async let readOutages = run("consoleOutages") { try await $0.outages(for: $1) }
+        async let readStates = widgetStates(WidgetFilter(app: app))
+        async let readOldest = run("consoleStates") { try await $0.store.query(.oldestDue(app: $1.app)).first }
+        let counts = try await readCounts
         let waiting = counts.reduce(0, +)
         let isCapped = counts.contains { $0 >= Routes.countLimit }
-        let statistics = try await run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }
+        let statistics = try await readStatistics
         let delivery = statistics.report.delivery.kinds.map { name, totals in
             let kind = statistics.kinds.first { $0.definition.name == name }?.definition
             return Self.json(of: name, totals, objective: kind?.freshnessObjective ?? console.objective)
         }
-        let kinds = try await run("listKinds") { try await $0.kinds(for: $1) }.map(\.kind)
-        let outages = try await run("consoleOutages") { try await $0.outages(for: $1) }
+        let (kinds, outages) = try await (readKinds, readOutages)
         let charts = charts
         let figures: [String: Any] = [
             "charts": charts.enumerated().map {
@@ -137,7 +148,8 @@ extension ConsoleVisit {
             "today": JSONValue.array(
                 statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
         ]
-        let view = figures.merging(try await verdict(charts, outages)) { $1 }
+        let verdict = verdict(charts, outages, try await readStates, try await readOldest)
+        let view = figures.merging(verdict) { $1 }
         var page = page("overview", title: "Overview", view)
         page.live = "\(Console.base)/live"
         return page
@@ -162,7 +174,7 @@ extension ConsoleVisit {
         }
         let unready = state.obstacles.map { process, obstacle -> JSONValue in
             [
-                "check": .string(obstacle.name), "severity": "problem",
+                "check": .string(obstacle.name), "severity": obstacle.isSlow ? "warning" : "problem",
                 "message": .string("\(process): \(obstacle.reason)"), "advice": .null,
             ]
         }

@@ -24,7 +24,9 @@ extension Console {
             RoleObstacle(role: "", processes: 1, obstacle: $0)
         }
         // Without the database nothing is known of others.
-        let isAlone = own.contains { $0.obstacle.name == "postgres" || $0.obstacle.name == "migrations" }
+        let isAlone = own.contains {
+            !$0.obstacle.isSlow && ["postgres", "migrations"].contains($0.obstacle.name)
+        }
         let others = isAlone ? [] : await obstaclesOfOthers()
         let isShared = routes.isShared
         func words(_ found: RoleObstacle, _ process: String) -> (process: String, obstacle: ProcessObstacle) {

@@ -13,11 +13,14 @@ package import WidgetStore
 package struct ReadinessCheck: Sendable {
     /// `postgres`, `migrations`, `kafka`, `ingest`
     package let name: String
+    /// Time after which an answer is late; nil if the check has no usual time.
+    let slowAfter: Duration?
     /// Returns the reason why the dependency is not ready; nil if it is ready.
     package let missing: @Sendable () async -> String?
 
-    package init(name: String, missing: @escaping @Sendable () async -> String?) {
+    package init(name: String, slowAfter: Duration? = nil, missing: @escaping @Sendable () async -> String?) {
         self.name = name
+        self.slowAfter = slowAfter
         self.missing = missing
     }
 }
@@ -25,14 +28,11 @@ package struct ReadinessCheck: Sendable {
 /// Runs the readiness checks concurrently, each with a time limit, and at most once a second, so that probes cause no
 /// load.
 package final class Readiness: Sendable {
-    /// Dependencies, each with the reason why it is not ready; nil if it is ready.
-    typealias Report = [(name: String, missing: String?)]
-
     private let checks: [ReadinessCheck]
     private let timeLimit: Duration
     private let freshness: Duration
     /// The latest report, and its end; nil while the checks run.
-    private let state = Mutex<(report: Task<Report, Never>?, endedAt: ContinuousClock.Instant?)>((nil, nil))
+    private let state = Mutex<(report: Task<[ProcessObstacle], Never>?, endedAt: ContinuousClock.Instant?)>((nil, nil))
 
     package init(checks: [ReadinessCheck], timeLimit: Duration = .seconds(3), freshness: Duration = .seconds(1)) {
         self.checks = checks
@@ -40,16 +40,10 @@ package final class Readiness: Sendable {
         self.freshness = freshness
     }
 
-    /// The dependencies that are missing.
+    /// The dependencies that are missing or slow.
     ///
-    /// - Parameter maximumAge: age up to which an earlier report is repeated.
-    package func obstacles(maximumAge: Duration) async -> [ProcessObstacle] {
-        await report(maximumAge: maximumAge).compactMap { item in
-            item.missing.map { ProcessObstacle(name: item.name, reason: $0) }
-        }
-    }
-
-    func report(maximumAge: Duration? = nil) async -> Report {
+    /// - Parameter maximumAge: age up to which an earlier report is repeated; nil is the freshness of probes.
+    package func obstacles(maximumAge: Duration? = nil) async -> [ProcessObstacle] {
         let maximumAge = maximumAge ?? freshness
         let report = state.withLock { state in
             if let report = state.report, state.endedAt.map({ $0.duration(to: .now) < maximumAge }) ?? true {
@@ -67,24 +61,31 @@ package final class Readiness: Sendable {
         return await report.value
     }
 
-    private func run() async -> Report {
-        await withTaskGroup(of: (Int, String?).self) { group in
+    private func run() async -> [ProcessObstacle] {
+        await withTaskGroup(of: (Int, ProcessObstacle?).self) { group in
             for (index, check) in checks.enumerated() {
-                group.addTask { (index, await self.missing(check)) }
+                group.addTask { (index, await self.obstacle(check)) }
             }
-            var report: Report = checks.map { ($0.name, nil) }
-            for await (index, missing) in group { report[index].missing = missing }
-            return report
+            var found: [ProcessObstacle?] = Array(repeating: nil, count: checks.count)
+            for await (index, obstacle) in group { found[index] = obstacle }
+            return found.compactMap(\.self)
         }
     }
 
-    private func missing(_ check: ReadinessCheck) async -> String? {
+    private func obstacle(_ check: ReadinessCheck) async -> ProcessObstacle? {
+        let start = ContinuousClock.now
         do {
-            let missing = try await withTimeLimit(timeLimit) { await check.missing() }
-            return missing ?? "no answer within \(timeLimit)"
+            guard let missing = try await withTimeLimit(timeLimit, { await check.missing() }) else {
+                return ProcessObstacle(name: check.name, reason: "no answer within \(timeLimit)")
+            }
+            if let missing { return ProcessObstacle(name: check.name, reason: missing) }
         } catch {
-            return "not checked"
+            return ProcessObstacle(name: check.name, reason: "not checked")
         }
+        let time = start.duration(to: .now)
+        guard let limit = check.slowAfter, time > limit else { return nil }
+        return ProcessObstacle(
+            name: check.name, reason: "slow: the smallest request took \(time.words)", isSlow: true)
     }
 }
 
@@ -130,11 +131,16 @@ extension Router<APIContext> {
             return Response(["status": "wedged", "loops": .array(loops)], .serviceUnavailable)
         }
         onGet("health/ready") { _, _ in
-            let missing = await readiness.report().compactMap { item in
-                item.missing.map { ProcessObstacle(name: item.name, reason: $0).json }
+            let obstacles = await readiness.obstacles()
+            func named(slow: Bool) -> [JSONValue] {
+                obstacles.filter { $0.isSlow == slow }.map { ["name": .string($0.name), "reason": .string($0.reason)] }
             }
+            let missing = named(slow: false)
             return Response(
-                ["status": missing.isEmpty ? "ready" : "notReady", "missing": .array(missing)],
+                [
+                    "status": missing.isEmpty ? "ready" : "notReady", "missing": .array(missing),
+                    "slow": .array(named(slow: true)),
+                ],
                 missing.isEmpty ? .ok : .serviceUnavailable)
         }
     }

@@ -6,4 +6,4 @@ CREATE TABLE process (
     obstacles text NOT NULL
 ) WITH (fillfactor = 50);
 
-COMMENT ON COLUMN process.obstacles IS 'JSON array of {"name", "reason"}: what it is not ready for; [] for a ready process';
+COMMENT ON COLUMN process.obstacles IS 'JSON array of {"name", "reason", "slow"}: what it is not ready for or finds slow';

@@ -3,21 +3,28 @@
 package import JSON
 package import PostgresClient
 
-/// A dependency that a process is not ready for.
+/// A dependency that a process is not ready for, or that is slow.
 package struct ProcessObstacle: Hashable, Sendable {
     /// `postgres`, `kafka`, `ingest`
     package let name: String
     package let reason: String
+    /// Whether the dependency answers, but late: the process stays ready.
+    package let isSlow: Bool
 
-    package init(name: String, reason: String) {
-        (self.name, self.reason) = (name, reason)
+    package init(name: String, reason: String, isSlow: Bool = false) {
+        (self.name, self.reason, self.isSlow) = (name, reason, isSlow)
     }
 
-    package var json: JSONValue { ["name": .string(name), "reason": .string(reason)] }
+    /// Whether operators see the two as one: each process measures another time.
+    fileprivate func isLike(_ other: ProcessObstacle) -> Bool {
+        self == other || isSlow && other.isSlow && name == other.name
+    }
+
+    package var json: JSONValue { ["name": .string(name), "reason": .string(reason), "slow": .bool(isSlow)] }
 
     fileprivate init?(_ json: JSONValue) {
         guard let name = json["name"]?.stringValue, let reason = json["reason"]?.stringValue else { return nil }
-        self.init(name: name, reason: reason)
+        self.init(name: name, reason: reason, isSlow: json["slow"] == true)
     }
 }
 
@@ -75,7 +82,7 @@ extension [ReportedProcess] {
         var found: [RoleObstacle] = []
         for process in self where process.id != own {
             for obstacle in process.obstacles {
-                let known = found.firstIndex { $0.role == process.role && $0.obstacle == obstacle }
+                let known = found.firstIndex { $0.role == process.role && $0.obstacle.isLike(obstacle) }
                 let count = known.map { found[$0].processes } ?? 0
                 let new = RoleObstacle(role: process.role, processes: count + 1, obstacle: obstacle)
                 if let known { found[known] = new } else { found.append(new) }

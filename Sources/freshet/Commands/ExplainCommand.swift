@@ -170,7 +170,10 @@ extension ExplainedWidget {
         let place = "\(widget.app) \(widget.kind) · \(widget.family?.name ?? "unknown family")"
         add("widget", text: "\(widget.widget) · \(place) · user \(widget.user) · device \(widget.device)")
         for found in unready {
-            add("not ready", text: "\(found.obstacle.name) (\(found.processWords)): \(found.obstacle.reason)")
+            let obstacle = found.obstacle
+            add(
+                obstacle.isSlow ? "slow" : "not ready",
+                text: "\(obstacle.name) (\(found.processWords)): \(obstacle.reason)")
         }
         if let unreadable = widget.unreadable { add("unreadable", text: "not reloaded: \(unreadable)") }
         guard let timeline = widget.timeline, let explanation = widget.explanation else {

@@ -270,8 +270,12 @@ extension Doctor {
         let processes = try await pool.query(.listProcesses())
         guard !processes.isEmpty else { throw Finding.skipped(in: check, "no process reports its readiness") }
         var found = processes.obstacles().map { found in
-            Finding.problem(
-                in: check, "\(found.obstacle.name) (\(found.processWords)): \(found.obstacle.reason)",
+            let text = "\(found.obstacle.name) (\(found.processWords)): \(found.obstacle.reason)"
+            guard !found.obstacle.isSlow else {
+                return Finding.warning(in: check, text, advice: "see what its server and the way to it are busy with")
+            }
+            return .problem(
+                in: check, text,
                 advice: found.processes == 0
                     ? "start one with `freshet run --role \(found.role)`"
                     : "see its log, and /health/ready on its health.port")

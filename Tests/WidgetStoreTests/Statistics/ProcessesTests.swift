@@ -20,6 +20,10 @@ struct ProcessesTests {
         #expect(ingest.obstacles(except: 2).map(\.processes) == [1, 0])
         #expect(ingest.obstacles().last?.obstacle.name == "workers")
         #expect([process(3, "all")].obstacles().isEmpty && [ReportedProcess]().obstacles().isEmpty)
+        let slow = (4...5).map { id in
+            process(id, "all", [ProcessObstacle(name: "postgres", reason: "\(id) s", isSlow: true)])
+        }
+        #expect(slow.obstacles().map(\.processes) == [2], "times alone make no difference")
         let secret = RoleObstacle(
             role: "ingest", processes: 1, obstacle: ProcessObstacle(name: "ingest", reason: "another app"))
         #expect(!secret.withoutForeignDetails.obstacle.reason.contains("another app"))
@@ -38,6 +42,9 @@ struct ProcessesTests {
             _ = try await pool.execute(.forgetProcess(2))
             try await store.sql("UPDATE process SET seen_at = now() - interval '40 seconds'")
             #expect(try await pool.query(.listProcesses()).isEmpty)
+            let slow = ProcessObstacle(name: "postgres", reason: "slow", isSlow: true)
+            _ = try await pool.execute(.reportProcess(1, role: "ingest", obstacles: [slow]))
+            #expect(try await pool.query(.listProcesses()).map(\.obstacles) == [[slow]])
             try await store.sql("UPDATE process SET seen_at = now() - interval '2 hours'")
             _ = try await pool.execute(.reportProcess(3, role: "api", obstacles: []))
             #expect(try await store.integer("SELECT count(*) FROM process") == 1)

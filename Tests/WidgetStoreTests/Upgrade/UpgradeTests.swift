@@ -33,7 +33,7 @@ struct UpgradeTests {
         "b5257b9cc850429ad17aa806d2cb14064d881afbb7114666081d6919fa5009d8",
         "a8a3a450be776c096b2a6de4a8f41a52d8d7e6c3fbc68ca7fe6a3667b20bf4b3",
         "86a85e0f5ffa424ee743b993d1ac30239dc567080530f7bcf5283eca4a14d898",
-        "a3c87808d61619e3b286af49274a8e28c3469979c69c93533423a442a59822ae",
+        "c87c5dacc59a670dc72d81d44f8a6b765c6b989fce0629daaf3274946073fb98",
     ]
 
     @Test("A migration never changes, not even in a comment")

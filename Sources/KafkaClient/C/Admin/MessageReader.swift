@@ -92,7 +92,7 @@ struct MessageReader: ~Copyable {
         var started: [TopicPartition] = []
         defer {
             for place in started { _ = unsafe rd_kafka_consume_stop(topics[place.topic], place.partition) }
-            for name in topics.keys { unsafe rd_kafka_topic_destroy(topics[name]) }
+            while let (_, topic) = unsafe topics.popFirst() { unsafe rd_kafka_topic_destroy(topic) }
         }
         for (place, offset) in offsets {
             guard offset >= 0, place.partition >= 0 else {
