@@ -55,6 +55,7 @@ package struct ConsolePage: Sendable {
     package var html: HTML {
         var view: [String: Any] = [
             "title": title, "base": base, "home": base.isEmpty ? "/" : base, "styles": styles,
+            "now": "\(Timestamp.now().microseconds / 1_000)",
             "scripts": scripts,
             "hasLinks": !links.isEmpty, "aside": aside, "banner": banner, "body": body,
             "links": links.map { ["title": $0.title, "path": $0.path, "isCurrent": $0.isCurrent] as [String: Any] },
@@ -94,8 +95,8 @@ extension ConsolePage {
 // MARK: - Templates
 
 extension ConsolePage {
-    /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only; a test compares its
-    /// names.
+    /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only, such as `{{{time(x)}}}`;
+    /// a test compares its names.
     static let templates: [String: [UInt8]] = [
         "banner": PackageResources.banner_mustache,
         "dead-letter": PackageResources.dead_letter_mustache,

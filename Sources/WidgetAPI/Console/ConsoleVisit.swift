@@ -94,7 +94,9 @@ struct ConsoleVisit: Sendable {
         page.aside = ConsolePage.render("who", view)
         if !state.obstacles.isEmpty {
             let obstacles = state.obstacles.map { process, obstacle in
-                ["process": process, "name": obstacle.name, "reason": obstacle.reason]
+                [
+                    "process": process, "name": obstacle.name, "reason": ConsolePage.value(.string(obstacle.reason)),
+                ] as [String: Any]
             }
             page.banner = ConsolePage.render("banner", ["obstacles": obstacles])
         }
@@ -142,8 +144,8 @@ extension ConsolePage {
         }
     }
 
-    /// Text with the transforms of templates: `{{path(x)}}` is percent-encoded for a link, `{{time(x)}}` is a time in
-    /// UTC without its fraction of seconds, `{{duration(x)}}` has a unit.
+    /// Text with the transforms of templates: `{{path(x)}}` is percent-encoded for a link, `{{{time(x)}}}` is a time, or
+    /// a sentence with times, of which each is relative to the present, `{{duration(x)}}` has a unit.
     private struct Words: MustacheCustomRenderable, MustacheTransformable {
         let text: String
 
@@ -153,7 +155,7 @@ extension ConsolePage {
         func transform(_ name: String) -> Any? {
             switch name {
             case "path": Text.percentEncoded(text)
-            case "time": Timestamp(rfc3339: text).map(LocalClock.utc.full) ?? text
+            case "time": HTML.times(in: text, from: .now())
             // Durations in JSON are seconds, or text with a unit.
             case "duration": text.last?.isNumber == true ? "\(text) s" : text
             default: nil

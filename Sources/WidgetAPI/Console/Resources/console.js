@@ -1,7 +1,7 @@
 // Behaviour of the console's pages. The server renders everything; without JavaScript, pages do not refresh themselves.
 
-/** Identity of a part's rendering by the server; parts that show the time have a version. */
-const rendering = (part) => part.dataset.version ?? part.innerHTML;
+/** Identity of a part's rendering by the server, without the present; parts that draw the time have a version. */
+const rendering = (part) => part.dataset.version ?? part.innerHTML.replace(/(<time [^>]*data-relative[^>]*>)[^<]*/g, "$1");
 
 /** The renderings in the page, which other modules may have enhanced since. */
 const rendered = new Map([...document.querySelectorAll("[data-part]")].map((part) => [part.id, rendering(part)]));
@@ -78,8 +78,28 @@ function follow(path) {
     addEventListener("pagehide", () => source.close());
 }
 
-const live = document.querySelector("main")?.dataset.live;
-if (live) follow(live);
+const main = document.querySelector("main");
+if (main.dataset.live) follow(main.dataset.live);
+
+// Times stay relative to the present by the server's clock, from which the browser's may differ.
+const opened = performance.now();
+const units = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [63072000, 86400, "d"], [Infinity, 31536000, "years"]];
+
+/** The text of a time. `RelativeTime.swift` has the same rule. */
+function distance(time, now) {
+    const seconds = Math.trunc((time - now) / 1000);
+    if (!seconds) return "now";
+    const [, size, unit] = units.find(([limit]) => Math.abs(seconds) < limit);
+    return `${Math.trunc(Math.abs(seconds) / size)} ${unit} ${seconds < 0 ? "ago" : "from now"}`;
+}
+
+setInterval(() => {
+    const now = Number(main.dataset.now) + performance.now() - opened;
+    for (const time of document.querySelectorAll("time[data-relative]")) {
+        const text = distance(Date.parse(time.dateTime), now);
+        if (time.textContent !== text) time.textContent = text;
+    }
+}, 1000);
 
 // A manifest can be read from a file.
 const file = document.querySelector("[data-file]");
