@@ -45,6 +45,19 @@ package struct Chart: Sendable {
         }
     }
 
+    /// A vertical line.
+    package struct Marker: Sendable {
+        /// Class of the line's style.
+        package let style: String
+        /// Its meaning in the legend.
+        package let name: String
+        package let x: Double
+
+        package init(style: String, name: String, x: Double) {
+            (self.style, self.name, self.x) = (style, name, x)
+        }
+    }
+
     /// Description for people who cannot see the drawing.
     package var label: String
     /// Drawn part of the axis.
@@ -56,14 +69,19 @@ package struct Chart: Sendable {
     package var spans: [Span] = []
     /// Parts of the axis that follow each other, drawn as a strip under the values.
     package var strip: [Range<Double>] = []
-    /// Vertical lines with the names of their classes.
-    package var markers: [(name: String, x: Double)] = []
-    /// Value that should not be exceeded.
+    /// Meaning of the strip's parts in the legend.
+    package var stripName = ""
+    package var markers: [Marker] = []
+    /// Value that should not be exceeded. Lines are drawn in another colour over it.
     package var limit: Double?
     /// Height of the values' area in pixels.
     package var height = 150
     /// Text of a value on the vertical axis; nil draws no such axis.
     package var format: (@Sendable (Double) -> String)?
+    /// Unit of the values, for the highest label and the values under the pointer; empty for numbers of things.
+    package var unit = ""
+    /// Text of a position on the axis, for the values under the pointer; nil shows none.
+    package var position: (@Sendable (Double) -> String)?
 
     package init(label: String, range: Range<Double>, scale: ChartScale, series: [Series]) {
         self.label = label
@@ -78,9 +96,9 @@ package struct Chart: Sendable {
     // MARK: SVG
 
     private static let stripHeight = 22
-    /// Space over the values, in which their highest label fits.
-    private static let top = 14
-    private var bottom: Int { Self.top + height }
+    /// Space over the values, in which their highest label fits, and the values under the pointer.
+    private var top: Int { position == nil ? 14 : 34 }
+    private var bottom: Int { top + height }
     private var stripTop: Int { bottom + 6 }
     private var axis: Int { strip.isEmpty ? bottom : stripTop + Self.stripHeight }
     private var fullHeight: Int { axis + (ticks.isEmpty ? 4 : 22) }
@@ -111,43 +129,75 @@ package struct Chart: Sendable {
         "<figure><figcaption>\(caption)</figcaption>\(svg)\(series.count > 1 ? legend { _ in nil } : "")</figure>"
     }
 
-    /// Names of the series, each with a text.
+    /// Names of the series, each with a text, and the meanings of the limit, the strip and the markers.
     ///
     /// - Parameter limit: text of the limit; nil if there is none.
     package func legend(limit: String? = nil, _ value: (Series) -> String?) -> HTML {
-        let items = series.enumerated().map { index, line -> HTML in
+        var items = series.enumerated().map { index, line -> HTML in
             let text: HTML = value(line).map { ": <strong>\($0)</strong>" } ?? ""
-            return "<li>\(key("line s\(index + 1)"))\(line.name)\(text)</li>"
+            let shape: HTML =
+                line.form == .line
+                ? "<path class=\"line s\(index + 1)\" d=\"M0 6H32\"/>"
+                : "<rect class=\"area\" x=\"8\" width=\"16\" height=\"12\"/>"
+            return "<li>\(key(shape))\(line.name)\(text)</li>"
         }
-        let last: HTML = limit.map { "<li>\(key("limit"))\($0)</li>" } ?? ""
-        return "<ul class=\"legend\">\(HTML(items))\(last)</ul>"
+        if let limit { items.append("<li>\(key("<path class=\"limit\" d=\"M0 6H32\"/>"))\(limit)</li>") }
+        if !strip.isEmpty {
+            let bands: HTML = """
+                <rect class="band" width="16" height="12"/><rect class="band odd" x="16" width="16" height="12"/>
+                """
+            items.append("<li>\(key(bands))\(stripName)</li>")
+        }
+        items += markers.map { marker in
+            let line: HTML = "<path class=\"\(marker.style)\" d=\"M16 0V12\"/>"
+            return "<li class=\"of-\(marker.style)\">\(key(line))\(marker.name)</li>"
+        }
+        return "<ul class=\"legend\">\(HTML(items))</ul>"
     }
 
-    private func key(_ name: String) -> HTML {
-        "<svg class=\"key\" viewBox=\"0 0 32 12\" aria-hidden=\"true\"><path class=\"\(name)\" d=\"M0 6H32\"/></svg>"
+    private func key(_ shape: HTML) -> HTML {
+        "<svg class=\"key\" viewBox=\"0 0 32 12\" aria-hidden=\"true\">\(shape)</svg>"
     }
 
     private var content: HTML {
-        let lines = series.enumerated().filter { $1.form == .line }.map { index, line -> HTML in
+        let paths = series.enumerated().filter { $1.form == .line }.map { index, line -> HTML in
             "<path class=\"line s\(index + 1)\" d=\"\(path(line))\"/>"
         }
-        // Only the lines are stretched to the drawing's width.
-        let stretched: HTML = """
-            <svg y="\(Self.top)" width="100%" height="\(height)" viewBox="0 0 1000 \(height)" \
-            preserveAspectRatio="none" overflow="visible" aria-hidden="true">\(HTML(lines))</svg>
-            """
+        let lines = paths.isEmpty ? "" : stretched("lines", HTML(paths), y: top, height: height)
         let limit: HTML = limit.map { horizontal("limit", at: $0) } ?? ""
+        let points = HTML(series.enumerated().map { dots($1, number: $0 + 1) })
         return [
-            HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines.isEmpty ? "" : stretched, labels, bands,
-            HTML(ticks.map(tick)), HTML(markers.map(marker)),
+            HTML(spans.map(span)), grid, HTML(series.map(areas)), limit, lines, breaches, points, labels, bands,
+            HTML(ticks.map(tick)), HTML(markers.map(marker)), samples,
         ].reduce(into: "" as HTML, +=)
+    }
+
+    /// A drawing of lines over a part of the height. Only lines are stretched to the width.
+    private func stretched(_ name: HTML, _ lines: HTML, y: Int, height: Int) -> HTML {
+        """
+        <svg class="\(name)" y="\(y)" width="100%" height="\(height)" viewBox="0 \(y - top) 1000 \(height)" \
+        preserveAspectRatio="none" aria-hidden="true">\(lines)</svg>
+        """
+    }
+
+    /// The parts of the lines over the limit once more. An inner drawing is cut off at its borders, unless its style
+    /// says otherwise.
+    private var breaches: HTML {
+        guard let limit else { return "" }
+        let paths = series.filter { $0.form == .line && $0.highest ?? 0 > limit }.map { line -> HTML in
+            "<path class=\"line\" d=\"\(path(line))\"/>"
+        }
+        // Half of the width of a line at the limit itself is over it.
+        let height = Int(y(limit)) - top - 1
+        guard !paths.isEmpty, height > 0 else { return "" }
+        return stretched("lines breach", HTML(paths), y: top - 3, height: height + 3)
     }
 
     private func span(_ span: Span) -> HTML {
         let (from, to) = (place(span.from), place(span.to))
         return """
-            \(rectangle("span", from: from, to: max(to, from + 0.002), y: Double(Self.top), height: Double(height)))\
-            <text x="\(percent(from))" dx="3" y="\(Self.top + 11)">\(span.label)</text>
+            \(rectangle("span", from: from, to: max(to, from + 0.002), y: Double(top), height: Double(height)))\
+            <text x="\(percent(from))" dx="3" y="\(top + 11)">\(span.label)</text>
             """
     }
 
@@ -155,7 +205,12 @@ package struct Chart: Sendable {
 
     private var labels: HTML {
         guard let format else { return "" }
-        return HTML(scale.ticks.map { "<text class=\"value\" y=\"\(number(y($0) - 3))\">\(format($0))</text>" })
+        let ticks = scale.ticks
+        return HTML(
+            ticks.map { value in
+                let text = value == ticks.last ? withUnit(format(value)) : format(value)
+                return "<text class=\"value\" y=\"\(number(y(value) - 3))\">\(text)</text>"
+            })
     }
 
     private func areas(_ series: Series) -> HTML {
@@ -191,26 +246,101 @@ package struct Chart: Sendable {
             """
     }
 
-    private func marker(_ marker: (name: String, x: Double)) -> HTML {
+    private func marker(_ marker: Marker) -> HTML {
         let x = percent(place(marker.x))
-        return "<line class=\"\(marker.name)\" x1=\"\(x)\" x2=\"\(x)\" y1=\"4\" y2=\"\(axis + 4)\"/>"
+        return "<line class=\"\(marker.style)\" x1=\"\(x)\" x2=\"\(x)\" y1=\"\(top - 10)\" y2=\"\(axis + 4)\"/>"
+    }
+
+    // MARK: Lines
+
+    /// The points of a line in the drawn part of the axis, in runs without gaps.
+    private func runs(_ line: Series) -> [[(x: Double, value: Double)]] {
+        var runs: [[(x: Double, value: Double)]] = []
+        var isInRun = false
+        for (x, value) in line.points {
+            guard let value, range.lowerBound <= x, x <= range.upperBound else {
+                isInRun = false
+                continue
+            }
+            if isInRun { runs[runs.count - 1].append((x, value)) } else { runs.append([(x, value)]) }
+            isInRun = true
+        }
+        return runs
     }
 
     private func path(_ line: Series) -> HTML {
-        var path = ""
-        var isDrawing = false
-        for (x, value) in line.points {
-            guard let value, range.lowerBound <= x, x <= range.upperBound else {
-                isDrawing = false
-                continue
-            }
-            let point = "\(number(place(x) * 1_000).text) \(number(y(value) - Double(Self.top)).text)"
-            // A point alone is drawn as a short line.
-            path += isDrawing ? "L\(point)" : "M\(point)h0.5"
-            isDrawing = true
+        let paths = runs(line).filter { $0.count > 1 }.map { run in
+            "M"
+                + run.map { x, value in
+                    "\(number(place(x) * 1_000).text) \(number(y(value) - Double(top)).text)"
+                }.joined(separator: "L")
         }
-        return HTML(stringLiteral: path)
+        return HTML(stringLiteral: paths.joined())
     }
+
+    /// Circles for points without neighbours, which no line shows, and for the latest point.
+    private func dots(_ line: Series, number: Int) -> HTML {
+        guard line.form == .line else { return "" }
+        let runs = runs(line)
+        var points = runs.filter { $0.count == 1 }.map { $0[0] }
+        if let last = runs.last, last.count > 1 { points += last.suffix(1) }
+        return HTML(
+            points.map { x, value in
+                let over: HTML = limit.map { value > $0 } ?? false ? " over" : ""
+                return """
+                    <circle class="dot s\(number)\(over)" cx="\(percent(place(x)))" cy="\(self.number(y(value)))" r="3"/>
+                    """
+            })
+    }
+
+    // MARK: Values under the pointer
+
+    /// Most parts of the width that show their values.
+    private static let mostSamples = (lines: 60, areas: 200)
+
+    /// Invisible parts of the height, each with the highest values of its points, which the style shows under the
+    /// pointer. Neither a script nor a wait is needed, as for a title.
+    private var samples: HTML {
+        guard let position else { return "" }
+        let areLines = series.allSatisfy { $0.form == .line }
+        let places = Set(
+            series.flatMap { $0.points.filter { !areLines || $0.value != nil }.map(\.x) }.filter {
+                range.lowerBound <= $0 && $0 <= range.upperBound
+            }
+        ).sorted()
+        let most = areLines ? Self.mostSamples.lines : Self.mostSamples.areas
+        let size = max(1, (places.count + most - 1) / most)
+        var rest = series.map { $0.points[...] }
+        let parts = stride(from: 0, to: places.count, by: size).map { start -> HTML in
+            let end = min(places.count, start + size)
+            let (first, last) = (places[start], places[end - 1])
+            let next = end < places.count ? places[end] : range.upperBound
+            let from = !areLines ? first : start == 0 ? range.lowerBound : (places[start - 1] + first) / 2
+            let to = areLines && end < places.count ? (last + next) / 2 : next
+            let values = rest.indices.map { index -> Double? in
+                rest[index] = rest[index].drop { $0.x < first }
+                return rest[index].prefix { $0.x <= last }.compactMap(\.value).max()
+            }
+            return sample(values, from: place(from), to: place(to), at: position(first))
+        }
+        return "<svg class=\"samples\" height=\"\(axis)\" aria-hidden=\"true\">\(HTML(parts))</svg>"
+    }
+
+    private func sample(_ values: [Double?], from: Double, to: Double, at position: String) -> HTML {
+        let format = format ?? { Self.short($0, divisor: 10) }
+        let texts = zip(series, values).compactMap { line, value in
+            value.map { "\(line.name) \(withUnit(format($0)))" }
+        }
+        guard !texts.isEmpty else { return "" }
+        return """
+            <g><rect x="\(percent(from))" width="\(percent(max(0.001, to - from)))" y="\(top)" height="\(axis - top)"/>\
+            <text x="100%" y="11">\(position)<tspan x="100%" dy="14">\(texts.joined(separator: ", "))</tspan></text></g>
+            """
+    }
+
+    private func withUnit(_ text: String) -> String { unit.isEmpty ? text : "\(text) \(unit)" }
+
+    // MARK: Places
 
     private func rectangle(_ name: HTML, from start: Double, to end: Double, y: Double, height: Double) -> HTML {
         """
@@ -296,16 +426,25 @@ package struct ChartScale: Sendable, Equatable {
     package let low: Double
     package let high: Double
     package let isLogarithmic: Bool
+    /// Whether only whole numbers are labelled.
+    package let isWhole: Bool
+
+    private init(low: Double, high: Double, isLogarithmic: Bool, isWhole: Bool = false) {
+        (self.low, self.high, self.isLogarithmic, self.isWhole) = (low, high, isLogarithmic, isWhole)
+    }
 
     /// From 0 to a value.
-    package static func linear(endingAt high: Double) -> ChartScale {
-        ChartScale(low: 0, high: high, isLogarithmic: false)
+    package static func linear(endingAt high: Double, isWhole: Bool = false) -> ChartScale {
+        ChartScale(low: 0, high: high, isLogarithmic: false, isWhole: isWhole)
     }
 
     /// From 0 to a round number over the largest value.
-    package static func linear(upTo largest: Double) -> ChartScale {
-        let step = roundStep(max(largest, 1e-9) / 4)
-        return linear(endingAt: (max(largest, 1e-9) / step).rounded(.up) * step)
+    ///
+    /// - Parameter isWhole: whether values are numbers of things.
+    package static func linear(upTo largest: Double, isWhole: Bool = false) -> ChartScale {
+        let largest = max(largest, isWhole ? 1 : 1e-9)
+        let step = step(for: largest, isWhole)
+        return linear(endingAt: (largest / step).rounded(.up) * step, isWhole: isWhole)
     }
 
     /// Whole powers of ten around the values, which are over 0.
@@ -330,9 +469,14 @@ package struct ChartScale: Sendable, Equatable {
             let stride = (powers.count + 5) / 6
             return powers.enumerated().filter { $0.offset % stride == 0 }.map { pow(10, Double($0.element)) }
         }
-        let step = Self.roundStep((high - low) / 4)
+        let step = Self.step(for: high - low, isWhole)
         let count = Int((high - low) / step + 0.001)
         return (0...max(count, 1)).map { low + Double($0) * step }
+    }
+
+    /// Distance of labels.
+    private static func step(for length: Double, _ isWhole: Bool) -> Double {
+        max(roundStep(length / 4), isWhole ? 1 : 0)
     }
 
     /// 1, 2 or 5 times a power of ten, at least `least`.

@@ -27,6 +27,7 @@ struct AlertChart: Sendable {
     }
 
     let title: String
+    /// Empty for numbers of things.
     let unit: String
     let lines: [Chart.Series]
     var alert: ConsoleAlert?
@@ -38,6 +39,8 @@ struct AlertChart: Sendable {
     var firesForAll = false
     /// Time for which the alert waits, in seconds.
     var hold = 300.0
+
+    var hasFigures: Bool { lines.contains { $0.highest != nil } }
 
     var state: State {
         guard let limit, lines.contains(where: { $0.latest != nil }) else { return .unknown }
@@ -93,7 +96,7 @@ extension ConsoleVisit {
                         of: own(catalogue.deliveryChanges, window))
                 }, alert: .deliveryLate, limit: 5, thresholds: [30, 15], firesForAll: true, hold: 900),
             AlertChart(
-                title: "Open breakers", unit: "providers",
+                title: "Open breakers", unit: "",
                 lines: [history.gauge("open", of: own(catalogue.breakerState))], alert: .breakerOpen, limit: 0,
                 hold: 600),
         ]
@@ -126,13 +129,13 @@ extension ConsoleVisit {
                 alert: .ingestLagging, limit: 60),
             oldest([.interactive, .push], allowed: 60), oldest([.scheduled, .bulk], allowed: 900),
             AlertChart(
-                title: "Ready work lists by lane", unit: "lists",
+                title: "Ready work lists by lane", unit: "",
                 lines: ReloadLane.allCases.map { lane in
                     let series = MetricHistory.series(catalogue.readyLists.definition.name, [lane.name])
                     return history.gauge(lane.name, of: series)
                 }),
             AlertChart(
-                title: "Dead letters", unit: "letters",
+                title: "Dead letters", unit: "",
                 lines: [history.gauge("waiting", of: catalogue.deadLettersWaiting.definition.name)]),
         ]
     }
@@ -167,35 +170,49 @@ extension ConsoleVisit {
 
     /// At most the last hour of the process's figures, with a legend.
     func chart(_ plan: AlertChart) -> HTML {
-        let (lines, unit) = (plan.lines, plan.unit)
+        let lines = plan.lines
+        let words = ConsolePage.words
+        func withUnit(_ value: Double) -> String { plan.unit.isEmpty ? words(value) : "\(words(value)) \(plan.unit)" }
         let note: HTML = "<p class=\"small\">\(note(plan))</p>"
         guard let highest = lines.compactMap(\.highest).max() else {
             return "<p class=\"soft\">No figures in this process yet.</p>\(note)"
         }
-        let words = ConsolePage.words
         // An hour, or whole minutes since the first sample of a younger process.
         let oldest = lines.flatMap(\.points).filter { $0.value != nil }.map { -$0.x }.max() ?? 0
-        let span = min(3_600, max(1, (oldest / 60).rounded(.up)) * 60)
+        let minutes = Int(min(60, max(1, (oldest / 60).rounded(.up))))
         // The lines would be drawn flat under a high limit.
         let limit = plan.limit.flatMap { $0 <= 4 * highest ? $0 : nil }
         let top = max(highest, limit ?? 0)
         let parts = lines.map { line in
-            "\(line.name) \(line.latest.map(words) ?? "none"), at most \(line.highest.map(words) ?? "none")"
+            "\(line.name) \(line.latest.map(withUnit) ?? "none"), at most \(line.highest.map(withUnit) ?? "none")"
         }
         var chart = Chart(
-            label: "\(plan.title) in the last hour, in \(unit): \(parts.joined(separator: "; "))", range: -span..<0,
-            scale: .linear(upTo: top > 0 ? top : 1),
+            label: "\(plan.title) in the last hour: \(parts.joined(separator: "; "))",
+            range: -60 * Double(minutes)..<0, scale: .linear(upTo: top > 0 ? top : 1, isWhole: plan.unit.isEmpty),
             series: lines)
         chart.limit = limit
-        chart.ticks = [(-span, "\(Int(span / 60)) min ago"), (0, "now")]
+        chart.ticks = Self.ticks(ofMinutes: minutes)
         chart.format = words
-        let legend = chart.legend(limit: plan.limit.map { "allowed: \(words($0)) \(unit)" }) { line in
-            line.latest.map { "\(words($0)) \(unit)" } ?? "none"
+        chart.unit = plan.unit
+        let end = history.end
+        chart.position = { seconds in
+            let time = end + .seconds(1) * seconds
+            return "\(LocalClock.utc.full(time)), \(time.distance(from: end))"
         }
-        return """
-            <p class="scale small soft">up to \(words(top)) \(unit)</p>
-            \(chart.svg)<div class="\(plan.state.style)">\(legend)</div>\(note)
-            """
+        let legend = chart.legend(
+            limit: plan.limit.map { "allowed: \(withUnit($0))\(limit == nil ? ", beyond the chart" : "")" }
+        ) { line in
+            line.latest.map(withUnit) ?? "none"
+        }
+        return "\(note)\(chart.svg)<div class=\"\(plan.state.style)\">\(legend)</div>"
+    }
+
+    /// The present and round distances before it, at most four.
+    static func ticks(ofMinutes minutes: Int) -> [(x: Double, text: String)] {
+        let step = [1, 2, 5, 10, 20].first { minutes / $0 <= 3 } ?? 20
+        return stride(from: 0, through: minutes, by: step).map { ago in
+            (Double(-60 * ago), ago == 0 ? "now" : "\(ago) min ago")
+        }
     }
 }
 
@@ -207,18 +224,22 @@ extension ConsolePage {
         }
         let now = Double(forecast.providers.reduce(0) { $0 + $1.now })
         let total = grouped("\(forecast.total)")
-        let most = max(1, hours.max() ?? 0)
+        let most = hours.max() ?? 0
         let count = max(1, hours.count)
         var chart = Chart(
             label:
                 "\(total) reloads are scheduled in the next \(hours.count) hours, \(words(most)) at most in one",
-            range: 0..<Double(count), scale: .linear(upTo: most),
+            range: 0..<Double(count), scale: .linear(upTo: most, isWhole: true),
             series: [Chart.Series("reloads", .bars, points: hours.enumerated().map { (Double($0), $1) })])
-        chart.ticks = [(0, "now"), (Double(count), "in \(hours.count) h")]
+        let step = max(1, (count + 3) / 4)
+        chart.ticks = stride(from: 0, through: count, by: step).map { hour in
+            (Double(hour), hour == 0 ? "now" : hour < count ? "\(hour) h" : "\(hour) h from now")
+        }
         chart.format = words
-        return """
-            <p class="scale small soft">up to \(words(most)) an hour; \(total) in all, \(words(now)) due now</p>
-            \(chart.svg)
-            """
+        chart.position = { hour in
+            let (from, to) = (forecast.begin(of: Int(hour)), forecast.begin(of: Int(hour) + 1))
+            return "\(LocalClock.utc.text(from)) to \(LocalClock.utc.clock(to)) UTC"
+        }
+        return "<p>\(total) in all, \(words(now)) due now</p>\(chart.svg)"
     }
 }

@@ -14,6 +14,7 @@ struct FailingProvider: Sendable {
     /// The latest error, in words, and its time.
     let message: String?
     let failedAt: Timestamp?
+    var probeAt: Timestamp?
 }
 
 extension ConsoleVisit {
@@ -23,7 +24,9 @@ extension ConsoleVisit {
     /// Failing providers of the app: those with open breakers, and others as far as this process knows.
     private func failingProviders(_ outages: [ProviderOutage]) -> [FailingProvider] {
         let open = outages.map { outage in
-            FailingProvider(url: outage.provider, isOpen: true, message: outage.message, failedAt: outage.since)
+            FailingProvider(
+                url: outage.provider, isOpen: true, message: outage.message, failedAt: outage.since,
+                probeAt: outage.probeAt)
         }
         let health = (console.configuration.providerHealth(app) ?? [:]).sorted { $0.key < $1.key }
         return open
@@ -66,7 +69,9 @@ extension ConsoleVisit {
         return [
             "headline": lines.first?.text ?? "Every widget is up to date",
             "style": lines.first?.style ?? "good", "link": lines.first?.link ?? "",
-            "lines": lines.dropFirst().map { ["style": $0.style, "text": $0.text, "link": $0.link] },
+            "lines": lines.dropFirst().map {
+                ["style": $0.style, "text": ConsolePage.value(.string($0.text)), "link": $0.link] as [String: Any]
+            },
             "isTruncated": states.isTruncated, "examined": ConsolePage.grouped("\(WidgetState.examined)"),
         ]
     }
@@ -84,9 +89,10 @@ extension ConsoleVisit {
     }
 
     private static func line(_ provider: FailingProvider) -> Line {
-        let time = provider.failedAt.map { " at \(LocalClock.utc.full($0))" } ?? ""
+        let time = provider.failedAt.map { " at \($0.wholeSeconds)" } ?? ""
         let error = provider.message.map { ": \($0)" } ?? ""
-        let pause = provider.isOpen ? "; it gets no requests until a probe succeeds" : ""
+        let next = provider.probeAt.flatMap { $0 > .now() ? ", the next one at \($0.wholeSeconds)" : nil } ?? ""
+        let pause = provider.isOpen ? "; it gets no requests until a probe succeeds\(next)" : ""
         return ("bad", "The provider \(provider.url) failed\(time)\(error)\(pause)", Self.link("/providers", []))
     }
 
@@ -136,13 +142,14 @@ extension ConsoleVisit {
         let (kinds, outages) = try await (readKinds, readOutages)
         let charts = charts
         let figures: [String: Any] = [
-            "charts": charts.enumerated().map {
+            "charts": charts.enumerated().filter { $1.hasFigures }.map {
                 ["title": $1.title, "id": "chart-\($0)", "html": chart($1)] as [String: Any]
             },
+            "unknown": charts.filter { !$0.hasFigures }.map(\.title).joined(separator: ", "),
             "waiting": (isCapped ? "at least " : "") + ConsolePage.words(Double(waiting)),
             "hasWaiting": waiting > 0, "kinds": "\(kinds.count)",
             "paused": "\(kinds.count { $0.isPaused })",
-            "outages": JSONValue.array(outages.map(\.json)), "breakers": "\(outages.count)",
+            "breakers": "\(outages.count)",
             "hasOpen": !outages.isEmpty,
             "delivery": JSONValue.array(delivery), "hasDelivery": !delivery.isEmpty,
             "today": JSONValue.array(

@@ -78,6 +78,7 @@ package struct TimeAxis: Sendable {
             <figure class="time-axis" id="\(id)" data-time-axis data-from="\(Self.milliseconds(range.lowerBound))" \
             data-now="\(Self.milliseconds(now))" data-time-zone="\(clock.timeZone)">
             \(drawing.svg)
+            \(drawing.legend { line in line.highest.map { "at most \(Self.number($0))" } })
             <div class="time-axis-choice" hidden><label for="\(id)-time">Shown at</label>\
             <input id="\(id)-time" type="range" min="0" max="\(seconds)" step="\(step)" value="0">\
             <output for="\(id)-time"></output></div>
@@ -95,7 +96,7 @@ package struct TimeAxis: Sendable {
         let reload =
             switch policy {
             case .atEnd: "the next reload is at the end"
-            case .after(let date): "the next reload is after \(clock.text(date))"
+            case .after(let date): "the next reload is after \(text(date))"
             case .never: "reloads only on request"
             }
         return "\(count); \(reload); times in \(clock.timeZone)"
@@ -111,11 +112,18 @@ package struct TimeAxis: Sendable {
         let link: HTML = entry.link.map { "<p class=\"link\">Opens <code>\($0)</code></p>" } ?? ""
         return """
             <li data-entry data-from="\(Self.milliseconds(entry.date))"\(end)\(current)>\
-            <p class="when"><time datetime="\(entry.date.rfc3339)">\(clock.text(entry.date))</time>\(score)</p>\
+            <p class="when"><span class="date">\(text(entry.date))</span> \(HTML.time(entry.date, from: now, clock))\(score)</p>\
             \(Self.html(of: entry.content))\(link)</li>
 
             """
     }
+
+    /// A local time of the axis, whose labels are local times, too; with the year where the axis is longer than one.
+    private func text(_ time: Timestamp) -> String {
+        isLongerThanYear ? "\(clock.date(time)) \(clock.clock(time))" : clock.text(time)
+    }
+
+    private var isLongerThanYear: Bool { range.upperBound - range.lowerBound > .seconds(366 * 86_400) }
 
     private static func milliseconds(_ time: Timestamp) -> HTML { HTML(stringLiteral: "\(time.microseconds / 1_000)") }
 
@@ -133,12 +141,15 @@ package struct TimeAxis: Sendable {
             label: title, range: Self.seconds(range.lowerBound)..<Self.seconds(range.upperBound),
             scale: .linear(endingAt: top > 0 ? top : 1), series: [relevance])
         chart.height = 48
+        chart.position = { text(Timestamp(microseconds: Int64(exactly: ($0 * 1_000_000).rounded()) ?? 0)) }
+        chart.stripName = "one entry each"
         chart.strip = entries.map { Self.seconds($0.date)..<Self.seconds(max($0.end ?? range.upperBound, $0.date)) }
         chart.ticks = tickTimes.map { (Self.seconds($0.time), $0.text) }
         let reload = policy.earliestReload(lastEntry: entries.last?.date ?? now)
         chart.markers =
-            (reload.map { [("reload", Self.seconds($0))] } ?? []) + [
-                ("now", Self.seconds(now)), ("chosen", Self.seconds(now)),
+            (reload.map { [Chart.Marker(style: "reload", name: "earliest reload", x: Self.seconds($0))] } ?? []) + [
+                Chart.Marker(style: "now", name: "now", x: Self.seconds(now)),
+                Chart.Marker(style: "chosen", name: "shown at", x: Self.seconds(now)),
             ]
         return chart
     }
@@ -165,23 +176,26 @@ package struct TimeAxis: Sendable {
         return (0...Self.mostTicks).compactMap { index in
             let time = Timestamp(microseconds: (first + index * distance) * 1_000_000)
             guard range.contains(time), (0.06...0.94).contains((time - range.lowerBound) / length) else { return nil }
-            return (time, distance >= 86_400 ? clock.day(time) : clock.clock(time))
+            guard distance >= 86_400 else { return (time, clock.clock(time)) }
+            return (time, isLongerThanYear ? String(clock.date(time).prefix(7)) : clock.day(time))
         }
     }
 
     // MARK: Content
 
-    /// The content of an entry, for light and dark surroundings side by side, with its JSON.
+    /// The content of an entry with its JSON: once, or for light and dark surroundings side by side if it has variants.
     ///
     /// Only the app knows the looks of its widgets, so the content is shown as a list of its members.
     private static func html(of content: JSONValue) -> HTML {
-        let variants = content.variants ?? (content, content)
-        func variant(_ value: JSONValue?, _ name: String) -> HTML {
+        func panel(_ value: JSONValue?, _ name: String) -> HTML {
             let body: HTML = value.map { list($0) } ?? "<p class=\"soft\">no \(name) variant</p>"
             return "<div class=\"side-\(name)\" role=\"group\" aria-label=\"\(name)\">\(body)</div>"
         }
+        let panels: HTML =
+            content.variants.map { "<div class=\"sides\">\(panel($0.light, "light"))\(panel($0.dark, "dark"))</div>" }
+            ?? "<div class=\"sides one\">\(panel(content, "content"))</div>"
         return """
-            <div class="sides">\(variant(variants.light, "light"))\(variant(variants.dark, "dark"))</div>\
+            \(panels)\
             <details><summary>JSON</summary><pre>\(String(decoding: content.encoded, as: UTF8.self))</pre></details>
             """
     }

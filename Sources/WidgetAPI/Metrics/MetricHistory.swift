@@ -61,6 +61,9 @@ package final class MetricHistory: Sendable {
 
 /// Lines of charts, over seconds until the last sample.
 extension MetricHistory {
+    /// Time of the last sample.
+    var end: Timestamp { samples.last?.at ?? .now() }
+
     /// Name of a series.
     static func series(_ metric: String, _ labels: [String]) -> String { ([metric] + labels).joined(separator: " ") }
 

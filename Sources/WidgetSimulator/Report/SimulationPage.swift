@@ -49,21 +49,22 @@ extension SimulationReport {
             "Wait p50, p95",
             "Age seen p50, p95, p99", "Stale views", "Stale for p95, p99",
         ]
-        let span = AgeHistogram.span
+        // A number stays on the line of its unit.
+        func span(_ seconds: Int?) -> String { AgeHistogram.span(seconds).replacing(" ", with: "\u{A0}") }
         let rows = kinds.map { kind -> HTML in
             let cells = [
                 "\(kind.timelines)", Self.decimal(kind.reloadsADay), Self.decimal(kind.budgetedADay),
                 kind.budget.map { "\($0.range.lowerBound) to \($0.range.upperBound), mean \(Self.decimal($0.mean))" }
                     ?? "–",
                 "\(kind.busiestDay)",
-                KindTally.named(kind.deferrals).sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+                KindTally.named(kind.deferrals).sorted { $0.key < $1.key }.map { "\($0.key)\u{A0}\($0.value)" }
                     .joined(separator: ", "),
                 "\(span(kind.waits.p50)), \(span(kind.waits.p95))",
                 "\(span(kind.ages.p50)), \(span(kind.ages.p95)), \(span(kind.ages.p99))",
-                kind.views > 0 ? Self.decimal(100 * Double(kind.staleViews) / Double(kind.views)) + " %" : "–",
+                kind.views > 0 ? Self.decimal(100 * Double(kind.staleViews) / Double(kind.views)) + "\u{A0}%" : "–",
                 "\(span(kind.staleness.p95)), \(span(kind.staleness.p99))",
             ]
-            return "<tr><th scope=\"row\">\(kind.title)</th>\(HTML(cells.map { "<td>\($0)</td>" }))</tr>"
+            return "<tr><th scope=\"row\" class=\"long\">\(kind.title)</th>\(HTML(cells.map { "<td>\($0)</td>" }))</tr>"
         }
         return """
             <div class="scroll" tabindex="0" role="group" aria-label="Kinds"><table><thead><tr>\
@@ -85,27 +86,44 @@ extension SimulationReport {
     // MARK: Charts
 
     private static func dayChart(_ kind: KindTally) -> HTML {
-        chart(
-            kind.days, "\(kind.title): timeline-days by budgeted reloads", first: "1", last: "\(kind.days.count)")
+        let days = kind.days
+        let step = [1, 2, 5, 10, 20, 50, 100].first { days.count / $0 <= 4 } ?? 200
+        // The first bar is that of one reload; a tick is below the middle of its bar.
+        let ticks = stride(from: step, through: days.count, by: step).map { (Double($0) - 0.57, "\($0)") }
+        return chart(days, "\(kind.title): timeline-days by budgeted reloads", "timeline-days", ticks) { index in
+            "\(index + 1) budgeted reloads a day"
+        }
     }
 
     private func loadChart(_ provider: ProviderTally) -> HTML {
         guard provider.timelines > 0 else { return "" }
-        let peak = time(ofHour: provider.peakHour)
+        let clock = LocalClock.utc
+        let time: @Sendable (Int) -> Timestamp = { [options] in options.from + .seconds(3_600) * $0 }
         let loads = provider.timelinesByHour
+        let most = "the most (\(loads.max() ?? 0)) at \(clock.text(time(provider.peakHour))) UTC"
+        // Whole days in a simulation of more than two.
+        let step = loads.count > 48 ? (loads.count + 95) / 96 * 24 : max(1, (loads.count + 3) / 4)
+        let ticks = stride(from: 0, to: loads.count, by: step).map { hour in
+            let text = clock.clock(time(hour))
+            return (Double(hour), hour == 0 || step > 12 || text == "00:00" ? clock.day(time(hour)) : text)
+        }
         return Self.chart(
-            loads, "\(provider.app), \(provider.url): timelines by hour, the most (\(loads.max() ?? 0)) at \(peak)",
-            first: time(ofHour: 0), last: time(ofHour: loads.count))
+            loads, "\(provider.app), \(provider.url): timelines by hour, \(most)", "timelines", ticks
+        ) { "\(clock.text(time($0))) UTC" }
     }
 
-    /// Bars with texts under the first and the last one; empty without values.
-    private static func chart(_ values: [Int], _ title: String, first: String, last: String) -> HTML {
+    /// Bars with texts under the axis; empty without values.
+    private static func chart(
+        _ values: [Int], _ title: String, _ name: String, _ ticks: [(x: Double, text: String)],
+        position: @escaping @Sendable (Int) -> String
+    ) -> HTML {
         guard let most = values.max() else { return "" }
         var chart = Chart(
-            label: title, range: 0..<Double(values.count), scale: .linear(upTo: Double(max(1, most))),
-            series: [Chart.Series(title, .bars, points: values.enumerated().map { (Double($0), Double($1)) })])
-        chart.ticks = [(0, first), (Double(values.count), last)]
+            label: title, range: 0..<Double(values.count), scale: .linear(upTo: Double(most), isWhole: true),
+            series: [Chart.Series(name, .bars, points: values.enumerated().map { (Double($0), Double($1)) })])
+        chart.ticks = ticks
         chart.format = { String(format: "%g", $0) }
+        chart.position = { position(Int($0)) }
         return chart.figure(title)
     }
 

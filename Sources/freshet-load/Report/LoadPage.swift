@@ -115,6 +115,7 @@ extension LoadResult {
             chart.spans = charts.spans
             chart.ticks = [0, 0.5, 1].map { (end * $0, Figure.time(end * $0)) }
             chart.format = format
+            chart.position = Figure.time
             return chart.figure(title)
         }
     }

@@ -93,6 +93,7 @@ struct RelevanceDay {
             series: [Chart.Series("score", .steps, points: steps.map { (hours($0.from), $0.score) })])
         chart.ticks = (0..<8).map { range.lowerBound + length * $0 / 8 }.map { (hours($0), clock.clock($0)) }
         chart.format = Self.number
+        chart.position = { [clock, range] in clock.text(range.lowerBound + .seconds(3_600) * $0) }
         return chart
     }
 

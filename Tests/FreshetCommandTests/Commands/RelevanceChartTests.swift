@@ -85,7 +85,7 @@ struct RelevanceChartTests {
         let shown = try day(curve)
         let areas = shown.chart.document.components(separatedBy: "<rect class=\"area\"").dropFirst()
         #expect(areas.count == 2)
-        #expect(areas.first?.hasPrefix(" x=\"40.347%\" width=\"2.083%\" y=\"14\" height=\"150\"/>") == true)
+        #expect(areas.first?.hasPrefix(" x=\"40.347%\" width=\"2.083%\" y=\"34\" height=\"150\"/>") == true)
         let step = try JSONValue.parse(Array(#"{"from":"2026-06-22T07:41:00Z","score":52.6,"rank":0.75}"#.utf8))
         #expect(shown.json["steps"]?.arrayValue?[1] == step)
         #expect(try day(curve, title: "<a>&").chart.document.contains("<title>&lt;a&gt;&amp;, 2026-06-22"))

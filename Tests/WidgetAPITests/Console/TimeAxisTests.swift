@@ -33,12 +33,35 @@ struct TimeAxisTests {
     func entries() throws {
         let html = try Self.axis(Self.timeline).html.text
         #expect(html.components(separatedBy: "<li data-entry").count == 4)
-        #expect(html.contains("<time datetime=\"2026-06-22T12:00:00Z\">22 Jun 14:00</time>"))
+        #expect(html.contains("22 Jun 14:00</span> <time datetime=\"2026-06-22T12:00:00Z\" "))
+        #expect(html.contains("title=\"2026-06-22 14:00:00 Europe/Berlin\" data-relative>110 min from now</time>"))
         #expect(html.contains("aria-label=\"light\"><dl><div><dt>sky</dt><dd>sun</dd></div></dl>"))
         #expect(html.contains("aria-label=\"dark\"><dl><div><dt>sky</dt><dd>moon</dd></div></dl>"))
         #expect(html.contains("score 4"))
         #expect(html.contains("Opens <code>sky://rain</code>") && html.contains("Opens <code>bank://cards</code>"))
         #expect(html.contains("3 entries; the next reload is after 22 Jun 16:00; times in Europe/Berlin"))
+    }
+
+    @Test("Only content with variants has panels for light and dark; a missing variant has an empty one")
+    func panels() throws {
+        func html(_ content: String) throws -> String {
+            try Self.axis(#"{"entries":[{"date":"2026-06-22T10:00:00Z","content":\#(content)}],"policy":"never"}"#).html
+                .text
+        }
+        #expect(try html(#"{"sky":"rain"}"#).contains("<div class=\"sides one\"><div class=\"side-content\""))
+        #expect(try !html(#"{"sky":"rain"}"#).contains("side-light"))
+        #expect(try html(#"{"light":1}"#).contains("no dark variant"))
+    }
+
+    @Test("A legend names the bars, the strip and the lines; an axis over a year has years")
+    func legend() throws {
+        let html = try Self.axis(Self.timeline).html.text
+        for name in ["relevance: <strong>at most 4<", "one entry each<", "earliest reload<", "now<", "shown at<"] {
+            #expect(html.contains("</svg>\(name)"), "\(name)")
+        }
+        let never = try Self.axis(#"{"entries":[{"date":"2020-01-01T00:00:00Z","content":1}],"policy":"never"}"#)
+        #expect(!never.html.text.contains("earliest reload") && never.html.text.contains(">2020-01-01 01:00</span>"))
+        #expect(never.tickTimes.allSatisfy { $0.text.hasPrefix("20") })
     }
 
     @Test("The last of several entries with one date is current until the next date")

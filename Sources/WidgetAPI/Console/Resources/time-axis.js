@@ -17,6 +17,7 @@ function enhance(axis) {
     const present = () => Number(axis.dataset.now) + performance.now() - opened;
     const format = new Intl.DateTimeFormat('en-GB', {
         timeZone: axis.dataset.timeZone, day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
+        year: Number(slider.max) > 366 * 86400 ? 'numeric' : undefined,
         second: slider.step === '1' ? '2-digit' : undefined,
     });
 
