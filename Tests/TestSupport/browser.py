@@ -27,6 +27,9 @@ CONTROLS = {"textbox", "combobox", "spinbutton", "switch", "slider", "button", "
 AUDIT = r"""
 (() => {
     const complaints = [];
+    // Hidden content can be opened.
+    const closed = [...document.querySelectorAll("details:not([open])")];
+    for (const e of closed) e.open = true;
     const say = (text, element) => complaints.push(`${text}: ${element?.outerHTML?.slice(0, 120) ?? ""}`);
     const shown = (e) => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== "hidden";
     if (!document.documentElement.lang) say("no language");
@@ -61,6 +64,12 @@ AUDIT = r"""
     for (const e of document.querySelectorAll("main *"))
         if (shown(e) && e.scrollWidth > e.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(e).overflowX)
             && e.tabIndex < 0 && !e.querySelector("a, button, input")) say("scrolls, but not by keyboard", e);
+    // A table that is wider than the page shades the edge behind which columns are hidden.
+    for (const table of document.querySelectorAll("table")) {
+        let e = table.parentElement;
+        while (e && e.scrollWidth <= e.clientWidth + 1) e = e.parentElement;
+        if (shown(table) && e && !getComputedStyle(e).backgroundAttachment.includes("local")) say("hides columns without a hint", e);
+    }
     if (document.documentElement.scrollWidth > innerWidth) say(`wider than the window: ${document.documentElement.scrollWidth}`);
 
     const rgba = (text) => {
@@ -82,15 +91,39 @@ AUDIT = r"""
         }
         return [255, 255, 255, 255];
     };
-    for (const e of document.querySelectorAll("body *")) {
-        const hasText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
-        if (!hasText || !shown(e) || e.closest("svg, .skip")) continue;
-        const style = getComputedStyle(e);
-        const [one, two] = [luminance(color(style.color)), luminance(back(e))].sort((a, b) => b - a);
+    // Paints a colour over another one.
+    const over = (paint, ground, opacity = 1) => {
+        const alpha = paint[3] / 255 * opacity;
+        return paint.map((part, index) => index < 3 ? part * alpha + ground[index] * (1 - alpha) : 255);
+    };
+    const requireContrast = (e, style, paint) => {
+        const ground = back(e);
+        const shownColor = over(color(paint), ground, Number(style.opacity));
+        const [one, two] = [luminance(shownColor), luminance(ground)].sort((a, b) => b - a);
         const ratio = (one + 0.05) / (two + 0.05);
         const isLarge = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700;
         if (ratio < (isLarge ? 3 : 4.5)) say(`contrast ${ratio.toFixed(2)}`, e);
+    };
+    for (const e of document.querySelectorAll("body *")) {
+        const texts = [...e.childNodes].filter((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!texts.length || !shown(e) || e.closest(".skip")) continue;
+        const style = getComputedStyle(e);
+        requireContrast(e, style, e.closest("svg") ? style.fill : style.color);
+        if (e.closest("svg")) continue;
+        // A word is not broken, unless it is longer than those of a language.
+        for (const text of texts)
+            for (const word of text.textContent.matchAll(/(?<!\S)\p{L}{2,20}(?!\S)/gu)) {
+                const range = document.createRange();
+                range.setStart(text, word.index);
+                range.setEnd(text, word.index + word[0].length);
+                if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) say(`broken word ${word[0]}`, e);
+            }
     }
+    for (const e of document.querySelectorAll("input[placeholder], textarea[placeholder]")) {
+        const style = getComputedStyle(e, "::placeholder");
+        if (shown(e)) requireContrast(e, style, style.color);
+    }
+    for (const e of closed) e.open = false;
     return complaints;
 })()
 """

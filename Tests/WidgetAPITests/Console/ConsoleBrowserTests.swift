@@ -36,6 +36,8 @@ struct ConsoleBrowserTests {
                 metrics.readyLists(lane).set(lists)
             }
             metrics.breakerState(TestKinds.app, "p").set(minute / 50)
+            // A rate of the last minute alone.
+            if minute >= 58 { metrics.decisions(TestKinds.app, "k", "reloaded").increment(by: 120) }
             metrics.deadLettersWaiting("invalid").set(minute / 7)
             for (window, changes) in [("1h", 1_000), ("6h", 6_000)] {
                 metrics.deliveryChanges(TestKinds.app, "k", window).set(changes)

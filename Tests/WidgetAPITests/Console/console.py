@@ -11,7 +11,43 @@ import time
 
 from browser import PATIENCE, run
 
+# Width of the window, unless it is that of a phone.
+WIDE = 1440
+
 READY = "document.readyState === 'complete' && document.querySelector('main h1') !== null && location.pathname === %s"
+
+# Cards with an empty third, and rows of cards with an empty column.
+GAPS = """
+(() => {
+    const isShown = (e) => e.getClientRects().length > 0;
+    const bottom = (e) => Math.max(...[...e.children].filter(isShown).map((c) => c.getBoundingClientRect().bottom));
+    const cards = [...document.querySelectorAll('main .card, main figure')].filter(isShown).filter((card) => {
+        const box = card.getBoundingClientRect();
+        return box.bottom - bottom(card) > box.height / 3;
+    });
+    const rows = [...document.querySelectorAll('main :is(.grid, .wide, .charts)')].filter((row) => {
+        const last = [...row.children].filter(isShown).at(-1);
+        return last && row.getBoundingClientRect().right - last.getBoundingClientRect().right > 2;
+    });
+    const tables = [...document.querySelectorAll('main .scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1);
+    return [...cards, ...rows, ...tables].map((e) => e.outerHTML.slice(0, 150));
+})()
+"""
+
+# Times that are not relative with the exact one as the title, apart from those in code.
+TIMES = r"""
+(() => {
+    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    const found = [];
+    for (let text = walker.nextNode(); text; text = walker.nextNode())
+        if (/\d{4}-\d\d-\d\d[T ]\d\d:\d\d/.test(text.data) && !text.parentElement.closest("pre, code, svg, .date"))
+            found.push(text.data.trim());
+    for (const time of document.querySelectorAll("main time"))
+        if (!/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d /.test(time.title) || !/^(now|\d+ \w+ (ago|from now))$/.test(time.textContent))
+            found.push(time.outerHTML);
+    return found;
+})()
+"""
 
 # A message; that of the lost connection is hidden while there is one.
 STATUS = "main [role=status]:not([hidden])"
@@ -27,7 +63,7 @@ class Console:
 
     def look(self, path, name):
         """Audits a page, or without a path the present one, in both widths and colours, and takes screenshots."""
-        for width in (1280, 390):
+        for width in (WIDE, 390):
             for is_dark in (False, True):
                 self.browser.window(width, is_phone=width == 390, is_dark=is_dark)
                 if path:
@@ -35,8 +71,13 @@ class Console:
                 height = min(6000, self.browser.run("document.documentElement.scrollHeight"))
                 self.browser.window(width, height, is_phone=width == 390, is_dark=is_dark)
                 self.browser.audit(f"{name} {width} {'dark' if is_dark else 'light'}")
+                if width == WIDE:
+                    gaps = self.browser.run(GAPS)
+                    assert gaps == [], f"{name}: empty parts or hidden columns: {gaps}"
+                times = self.browser.run(TIMES)
+                assert times == [], f"{name}: {times}"
                 self.browser.screenshot(f"{self.folder}/{name}-{width}-{'dark' if is_dark else 'light'}.png")
-        self.browser.window(1280)
+        self.browser.window(WIDE)
 
     def submit(self, selector, then):
         """Clicks a button that sends a form, and waits for the next page."""
@@ -152,6 +193,12 @@ def widget(console):
     console.submit("tbody a", "location.pathname === '/console/widgets/w1'")
     steps = browser.run("[...document.querySelectorAll('.steps h3')].map(h => h.firstChild.textContent.trim()).join()")
     assert steps == "Request,Decision,Fetch,Stored,Published,Delivered", steps
+    # The axis names its bars and lines, the dotted one of the reload among them.
+    legend = browser.run("[...document.querySelectorAll('.time-axis .legend li')].map(li => li.textContent).join()")
+    assert legend == "relevance: at most 8,one entry each,earliest reload,now,shown at", legend
+    # Content with variants has two panels, other content one.
+    panels = "[...document.querySelectorAll('[data-entry]')].map(e => e.querySelectorAll('.sides > div').length).join()"
+    assert browser.run(panels) == "2,1", browser.run(panels)
     # Only the entry at the slider's time is shown.
     entries = "[...document.querySelectorAll('[data-entry]')].filter(e => e.getClientRects().length).length"
     browser.wait(entries, 1)
@@ -168,12 +215,12 @@ def widget(console):
     console.open("/console/widgets/w1")
     browser.click("a[href$='/form']")
     browser.wait("document.querySelector('#form')?.dataset.ready === ''")
-    for width in (1280, 390):
+    for width in (WIDE, 390):
         for is_dark in (False, True):
             browser.window(width, is_phone=width == 390, is_dark=is_dark)
             browser.audit(f"form {width}")
             browser.screenshot(f"{console.folder}/form-{width}-{'dark' if is_dark else 'light'}.png")
-    browser.window(1280)
+    browser.window(WIDE)
     browser.click("[data-parameter=category] input")
     browser.wait("document.querySelectorAll('[data-parameter=category] [role=option]').length", 2)
     browser.click("[data-parameter=category] [role=option]:last-child")
@@ -242,6 +289,40 @@ def verdict(console):
     console.look(None, "failing-widgets")
 
 
+def charts(console):
+    """The pointer shows values; points without neighbours are visible, and a breach has its colour."""
+    browser = console.browser
+    console.open("/console")
+    browser.run("document.querySelector('#chart-1').scrollIntoView({ block: 'center' })")
+    box = browser.run("(() => { const part = document.querySelector('#chart-1 .samples g:last-child rect');"
+                      " const r = part.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+    shown = ("[...document.querySelectorAll('.samples text')].filter(t => getComputedStyle(t).visibility === 'visible')"
+             ".map(t => t.textContent).join()")
+    assert browser.run(shown) == ""
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    browser.wait(f"/^\\d{{4}}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC, .*due for \\d+ s$/.test({shown})")
+    browser.screenshot(f"{console.folder}/hover.png")
+    browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
+    browser.wait(shown, "")
+    style = "getComputedStyle(document.querySelector(%s)).%s"
+    size = browser.run("document.querySelector('#chart-0 .dot').getBoundingClientRect().width")
+    assert size >= 6 and not browser.run("document.querySelector('#chart-0 .s1.line').getAttribute('d')"), size
+    breach = browser.run(style % ("'#chart-1 .breach .line'", "stroke"))
+    assert breach == browser.run(style % ("'#chart-1 .limit'", "stroke"))
+    assert breach != browser.run(style % ("'#chart-1 .line.s1'", "stroke"))
+    ticks = browser.run("[...document.querySelectorAll('#chart-1 .chart > text:not(.value)')]"
+                        ".map(t => t.textContent).join()")
+    assert ticks == "now,20 min ago,40 min ago", ticks
+
+
+def times(console):
+    """Times stay relative to the present."""
+    browser = console.browser
+    console.open("/console/dead-letters")
+    browser.run("document.querySelector('tbody time').dateTime = new Date(Date.now() - 5000).toISOString()")
+    browser.wait("/^([5-9]|1\\d) s ago$/.test(" + text("tbody time") + ")")
+
+
 def overview(console):
     browser = console.browser
     console.open("/console")
@@ -281,7 +362,7 @@ def end_of_session(console):
 
 def use(browser, url, token, viewer, pipe, folder):
     console = Console(browser, url, pipe, folder)
-    browser.window(1280)
+    browser.window(WIDE)
     console.open("/console/sign-in")
     console.look("/console/sign-in", "sign-in")
     refused_sign_in(console)
@@ -289,12 +370,15 @@ def use(browser, url, token, viewer, pipe, folder):
     pages = {
         "overview": "/console", "doctor": "/console/doctor", "kinds": "/console/kinds", "kind": "/console/kinds/Purchases",
         "manifest": "/console/manifest", "widgets": "/console/widgets", "widget": "/console/widgets/w1",
-        "dead-letters": "/console/dead-letters", "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
+        "widget-without-content": "/console/widgets/w2", "dead-letters": "/console/dead-letters",
+        "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
         "simulator": "/console/simulator",
     }
     for name, path in pages.items():
         console.look(path, name)
     unknown_kind(console)
+    charts(console)
+    times(console)
     focus_order(console)
     kinds(console)
     widget(console)
@@ -310,6 +394,7 @@ def use(browser, url, token, viewer, pipe, folder):
     readable = {
         "overview": "Oldest due timeline", "doctor": "the provider cannot be reached", "kinds": "DueDate",
         "kind": "Statistics of 7 days", "manifest": "Nothing is changed", "widgets": "w1", "widget": "later",
+        "widget-without-content": "No timeline is stored",
         "dead-letters": "freshet.pushes/0@9", "dead-letter": "Payload", "providers": "Last error", "simulator": "First day",
     }
     for name, path in pages.items():
