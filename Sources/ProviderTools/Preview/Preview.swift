@@ -181,33 +181,53 @@ final class PreviewServer: Service {
     }
 
     private func body(_ widgets: [PreviewWidget], _ now: Timestamp) -> HTML {
-        var sections: HTML = "<p class=\"soft\">\(lead)</p>"
         var rest = widgets.enumerated().map { (index: $0, widget: $1) }[...]
+        var kinds: [(id: String, widgets: ArraySlice<(index: Int, widget: PreviewWidget)>)] = []
         while let kind = rest.first?.widget.subject.identity {
             let own = rest.prefix {
                 $0.widget.subject.identity.kind == kind.kind && $0.widget.subject.identity.app == kind.app
             }
             rest = rest.dropFirst(own.count)
-            sections += section(
-                own[own.startIndex].widget.kind, app: kind.app, own.map { card($0.widget, $0.index, now) })
+            kinds.append(("kind-\(kinds.count)", own))
         }
-        return sections
+        let entries = kinds.map { id, widgets -> HTML in
+            let families = widgets.map { index, widget -> HTML in
+                "<li><a href=\"#\(Self.id(index))\">\(widget.subject.family.name)</a></li>"
+            }
+            let name = widgets.first?.widget.kind.displayName ?? ""
+            return "<li><a href=\"#\(id)\"><strong>\(name)</strong></a><ul>\(HTML(families))</ul></li>"
+        }
+        let sections = kinds.map { id, widgets in
+            section(id, widgets.map(\.widget), widgets.map { card($0.widget, $0.index, now) })
+        }
+        return """
+            <p class="soft">\(lead)</p>
+            <nav class="card contents" aria-label="Contents"><ul>\(HTML(entries))</ul></nav>
+            \(HTML(sections))
+            """
     }
 
-    private func section(_ kind: KindDefinition, app: String, _ cards: [HTML]) -> HTML {
+    /// - Parameter widgets: those of one kind.
+    private func section(_ id: String, _ widgets: [PreviewWidget], _ cards: [HTML]) -> HTML {
+        guard let kind = widgets.first?.kind, let app = widgets.first?.subject.identity.app else { return "" }
         let description: HTML = kind.description.isEmpty ? "" : "<p>\(kind.description)</p>"
         let placeholder = String(decoding: kind.placeholder.encoded, as: UTF8.self)
         return """
-            <section aria-label="\(kind.displayName)"><h2>\(kind.displayName) <span class="soft small">\(app)/\(kind.name)</span></h2>
-            \(description)<details><summary>Placeholder of the manifest</summary><pre>\(placeholder)</pre></details>
+            <section id="\(id)" aria-label="\(kind.displayName)">\
+            <h2>\(kind.displayName) <span class="soft small">\(app)/\(kind.name)</span></h2>
+            \(description)<details><summary>Placeholder of the manifest</summary>\
+            <pre tabindex="0" role="group" aria-label="Placeholder of \(kind.displayName)">\(placeholder)</pre></details>
             <div class="wide">\(HTML(cards))</div></section>
 
             """
     }
 
+    /// Id of the card of the widget at an index.
+    private static func id(_ index: Int) -> String { "widget-\(index)" }
+
     private func card(_ widget: PreviewWidget, _ index: Int, _ now: Timestamp) -> HTML {
         let family = widget.subject.family.name
-        let id = "widget-\(index)"
+        let id = Self.id(index)
         let problem: HTML = widget.problem.map { "<p class=\"notice bad\" role=\"status\">\($0)</p>" } ?? ""
         return """
             <article class="card" id="\(id)" data-part data-version="\(widget.version)" aria-label="\(family)">\

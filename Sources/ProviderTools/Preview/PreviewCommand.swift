@@ -14,7 +14,7 @@ package struct PreviewCommand: AsyncParsableCommand {
         abstract: "Serves a page with all kinds and families of a provider under development.",
         discussion: """
             Asks the provider for the timelines of all kinds and families at intervals, and shows their entries on a \
-            time axis, with light and dark content side by side. A slider shows what is shown at a time. The page \
+            time axis, with the variants of content for light and dark side by side. A slider shows what is shown at a time. The page \
             follows changes of the provider; the manifest is read once. Neither a database nor Kafka is needed. Prints \
             one line of JSON with the page's address once it listens.
 

@@ -11,7 +11,7 @@ import browser as chromium
 
 FIRST = "#widget-0"
 AXES = "document.querySelectorAll('[data-time-axis][data-ready]').length"
-SHOWN = f"[...document.querySelectorAll('{FIRST} [data-entry]')].filter(e => !e.hidden).map(e => e.querySelector('.side-light').textContent).join()"
+SHOWN = f"[...document.querySelectorAll('{FIRST} [data-entry]')].filter(e => !e.hidden).map(e => e.querySelector('.sides').textContent).join()"
 TIME = f"document.querySelector('{FIRST} output').textContent"
 
 
@@ -37,12 +37,21 @@ def headers(url):
 
 def use(browser, url, provider, folder):
     headers(url)
-    browser.window(1280)
+    browser.window(1440)
     browser.open(url, f"{AXES} === 2")
     browser.audit("preview")
     browser.screenshot(f"{folder}/preview-light.png")
     assert browser.run("document.title") == "Preview · Freshet"
     assert browser.run("document.querySelectorAll('#widget-2 .notice').length") == 1
+
+    # The contents lead to each kind and each of its families.
+    links = browser.run("[...document.querySelectorAll('nav.contents a')].map(a => a.textContent).join()")
+    assert links == "Steps,systemSmall,systemMedium,Broken,systemSmall", links
+    targets = "[...document.querySelectorAll('nav.contents a')].every(a => document.querySelector(a.hash))"
+    assert browser.run(targets) and browser.run("document.querySelector('nav.contents a[href=\"#widget-2\"]') !== null")
+    # One kind of two families, and one of one, whose card has the whole width.
+    right = "[...document.querySelectorAll('.wide')].map(e => e.lastElementChild.getBoundingClientRect().right).join()"
+    assert len(set(browser.run(right).split(","))) == 1, browser.run(right)
 
     # The present moves.
     line = f"document.querySelector('{FIRST} .now').getAttribute('x1')"
@@ -70,7 +79,8 @@ def use(browser, url, provider, folder):
 
     # The card that has changed is highlighted for a moment.
     browser.wait("document.getAnimations().length", 0)
-    browser.window(1280, is_dark=True)
+    browser.window(1440, is_dark=True)
+    browser.audit("dark preview")
     browser.screenshot(f"{folder}/preview-dark.png")
     for is_dark in (False, True):
         browser.window(390, 844, is_phone=True, is_dark=is_dark)
