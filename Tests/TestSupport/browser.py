@@ -110,9 +110,9 @@ AUDIT = r"""
         const style = getComputedStyle(e);
         requireContrast(e, style, e.closest("svg") ? style.fill : style.color);
         if (e.closest("svg")) continue;
-        // A word is not broken, unless it is longer than those of a language.
+        // A word is not broken, unless it is longer than those of a language, and neither is a short name.
         for (const text of texts)
-            for (const word of text.textContent.matchAll(/(?<!\S)\p{L}{2,20}(?!\S)/gu)) {
+            for (const word of text.textContent.matchAll(/(?<!\S)(?:\p{L}{2,20}|[\p{L}.]{2,16})(?!\S)/gu)) {
                 const range = document.createRange();
                 range.setStart(text, word.index);
                 range.setEnd(text, word.index + word[0].length);

@@ -64,7 +64,10 @@ extension SimulationReport {
                 kind.views > 0 ? Self.decimal(100 * Double(kind.staleViews) / Double(kind.views)) + "\u{A0}%" : "–",
                 "\(span(kind.staleness.p95)), \(span(kind.staleness.p99))",
             ]
-            return "<tr><th scope=\"row\" class=\"long\">\(kind.title)</th>\(HTML(cells.map { "<td>\($0)</td>" }))</tr>"
+            return """
+                <tr><th scope="row" class="long">\(kind.name) <small>\(kind.app)</small></th>\
+                \(HTML(cells.map { "<td>\($0)</td>" }))</tr>
+                """
         }
         return """
             <div class="scroll" tabindex="0" role="group" aria-label="Kinds"><table><thead><tr>\

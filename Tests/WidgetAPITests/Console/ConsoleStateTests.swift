@@ -156,7 +156,7 @@ struct ConsoleStateTests {
                 let text = try await browser.get("/console").text
                 #expect(text.contains("No figures of this process yet: Timelines of"))
                 #expect(text.contains("<strong>40 s</strong>") && text.contains("<strong>4 %</strong>"))
-                #expect(!text.contains("77\u{202F}777") && !text.contains("93"))
+                #expect(!text.contains("77\u{202F}777") && !text.contains("93 %"))
                 #expect(text.contains("55\u{202F}555") == !isShared)
                 #expect(text.contains("Throughput") == !isShared)
                 let providers = try await browser.get("/console/providers").text
