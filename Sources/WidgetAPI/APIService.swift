@@ -75,36 +75,41 @@ package final class APIService: Service {
         let routes = routes
         let table = routes.table
         let isServed = resources.keys != nil
-        let router = makeRouter { path in
+        let check = resources.keys.map(accessCheck)
+        let pages = console?.port == nil ? check.flatMap { self.pages(over: routes, $0) } : nil
+        let router = makeRouter(pages) { path in
             if Router.healthPaths.contains(path) { return ["GET", "HEAD"] }
             return isServed ? table.methods(at: path) : []
         }
         router.addHealth(readiness, liveness)
-        if let keys = resources.keys {
-            let check = accessCheck(keys)
-            table.add(to: router, behind: check)
-            if let console, console.port == nil {
-                Console(console, routes: routes, check: check, readiness: readiness).add(to: router)
-            }
-        }
+        if let check { table.add(to: router, behind: check) }
+        pages?.add(to: router)
         return router
     }
 
     /// The router of the console's own port; nil without keys.
     func consoleRouter() -> Router<APIContext>? {
-        guard let console, let keys = resources.keys else { return nil }
-        let (check, routes) = (accessCheck(keys), routes)
+        let routes = routes
+        guard let check = resources.keys.map(accessCheck), let pages = pages(over: routes, check) else { return nil }
         let table = routes.table.filter { Console.routesOfForms.contains($0.id) }
-        let router = makeRouter { table.methods(at: $0) }
+        let router = makeRouter(pages) { table.methods(at: $0) }
         table.add(to: router, behind: check)
-        Console(console, routes: routes, check: check, readiness: readiness).add(to: router)
+        pages.add(to: router)
         return router
     }
 
-    private func makeRouter(methods: @escaping @Sendable (String) -> [String]) -> Router<APIContext> {
+    private func pages(over routes: Routes, _ check: AccessCheck) -> Console? {
+        console.map { Console($0, routes: routes, check: check, readiness: readiness) }
+    }
+
+    private func makeRouter(
+        _ console: Console?, methods: @escaping @Sendable (String) -> [String]
+    ) -> Router<APIContext> {
         let router = Router(context: APIContext.self)
         router.add(
-            middleware: APIMiddleware(origins: Set(configuration.corsOrigins), methods: methods, logger: logger))
+            middleware: APIMiddleware(
+                origins: Set(configuration.corsOrigins), methods: methods,
+                page: { await console?.page(of: $0, $1, $2) }, logger: logger))
         return router
     }
 

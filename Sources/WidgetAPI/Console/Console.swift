@@ -102,6 +102,17 @@ struct Console: Sendable {
         }
     }
 
+    /// The page of a problem that kept a request from its page; nil for requests of anything else.
+    func page(of problem: Problem, _ request: Request, _ context: APIContext) async -> Response? {
+        let path = request.uri.path
+        guard request.method == .get || request.method == .head, path.hasPrefix("\(Self.base)/"),
+            !path.hasPrefix("\(Self.base)/assets/")
+        else { return nil }
+        if path.hasSuffix("/"), let page = Self.ownPath(String(path.dropLast())) { return redirect(to: page) }
+        let isUnknown = problem.status == .notFound || problem.status == .methodNotAllowed
+        return await visit(request, context) { _ in throw isUnknown ? .noPage(path) : problem }
+    }
+
     /// Answers a form with the session's token in it. Its fields take the place of the query.
     private func form(
         _ request: Request, _ context: APIContext, _ body: (ConsoleVisit) async throws -> Response
@@ -253,6 +264,10 @@ struct Console: Sendable {
 }
 
 extension Problem {
+    static func noPage(_ path: String) -> Problem {
+        Problem(.notFound, "The console has no page at \(Text.printable(path, maximum: 256)).")
+    }
+
     static let staleForm = Problem(
         .forbidden, "The form is out of date, or was not sent from this console. Load the page again.",
         title: "Not accepted")

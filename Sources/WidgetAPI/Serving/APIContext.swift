@@ -32,12 +32,14 @@ struct APIContext: RequestContext {
 }
 
 /// Gives every request an id, lets pages of the configured origins call the API (CORS), and turns errors into problem
-/// documents.
+/// documents, or pages of the console.
 struct APIMiddleware: RouterMiddleware {
     /// Origins of pages. Browser credentials are not allowed; callers send a token.
     var origins: Set<String> = []
     /// Methods of the routes at a path; empty for an unknown path.
     let methods: @Sendable (String) -> [String]
+    /// A page that shows a problem to a person; nil for requests whose problems are documents.
+    var page: @Sendable (Problem, Request, APIContext) async -> Response? = { _, _, _ in nil }
     let logger: Logger
 
     private static let corsMethods = "GET, PUT, POST, DELETE"
@@ -62,10 +64,11 @@ struct APIMiddleware: RouterMiddleware {
                 throw Problem.emptySegment(path)
             }
             response = isPreflight ? Response(status: .noContent) : try await next(request, context)
-        } catch let error as HTTPError {
-            response = problem(error, request.uri.path).response
         } catch {
-            response = Problem(answering: error, path: request.uri.path, logger).response
+            let path = request.uri.path
+            let problem =
+                (error as? HTTPError).map { self.problem($0, path) } ?? Problem(answering: error, path: path, logger)
+            response = await page(problem, request, context) ?? problem.response
         }
         response.headers[.requestID] = id
         if let origin { allow(origin, isPreflight: isPreflight, in: &response.headers) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import HTTPTypes
 import JSON
 import PostgresClient
 import TestSupport
@@ -27,6 +28,32 @@ struct ConsolePagesTests {
             for heading in headings {
                 #expect(
                     page.contains("href=\"https://runbook.example.com/r.md#\(heading.lowercased())\""), "\(heading)")
+            }
+        }
+    }
+
+    @Test(
+        "An unknown page is a page of the console, on its own port too; a slash at the end leads to the page",
+        arguments: [nil, 0])
+    func unknownPages(_ port: Int?) async throws {
+        try await ConsoleSecurityTests.withConsole(console: try .test { $0.port = port }) { _, api in
+            let browser = ConsoleClient(api)
+            let nobody = try await browser.get("/console/nothing")
+            #expect(nobody.headers[.location] == "/console/sign-in?next=%2Fconsole%2Fnothing")
+            #expect(try await browser.signIn(api.token).status == 303)
+            // The path of an action, too: a browser repeats it when the address is entered again.
+            for (path, status) in [
+                ("/nothing", 404), ("/kinds/Purchases/no/page", 404), ("/app/pause", 404), ("//kinds", 400),
+            ] {
+                let page = try await browser.get("/console\(path)")
+                #expect(page.status == status && page.contentType == "text/html; charset=utf-8", "\(path)")
+                #expect(page.text.contains("<nav") && page.text.contains("href=\"/console\">Overview"), "\(path)")
+            }
+            for path in ["/console", "/console/kinds"] {
+                #expect(try await browser.get(path + "/").headers[.location] == path)
+            }
+            for path in ["/console/assets/nothing.js", "/nothing"] {
+                #expect(try await browser.get(path).contentType == "application/problem+json", "\(path)")
             }
         }
     }

@@ -139,11 +139,14 @@ def refused_sign_in(console):
 
 
 def unknown_kind(console):
-    """The page of a problem is accessible."""
-    console.open("/console/kinds/Unknown")
-    assert console.browser.run(text("main [role=alert]")), "the problem has no text"
-    forget_statuses(console.browser, "404")
-    console.browser.audit("problem")
+    """The page of a problem is accessible, and so is that of an unknown path, which leads back."""
+    for path in ("/console/kinds/Unknown", "/console/nothing/here"):
+        console.open(path)
+        assert console.browser.run(text("main [role=alert]")), "the problem has no text"
+        assert console.browser.run("document.querySelector('main a[href=\"/console\"]') !== null && document.querySelector('nav') !== null")
+        forget_statuses(console.browser, "404")
+        console.browser.audit("problem")
+    console.browser.open(console.url + "/console/kinds/", READY % '"/console/kinds"')
 
 
 def forget_statuses(browser, status):
