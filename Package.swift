@@ -128,7 +128,8 @@ let package = Package(
                 .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
             ],
             resources: [
-                .embedInCode("Form/form.css"), .embedInCode("Form/form.js"), .embedInCode("Console/Resources"),
+                .embedInCode("Form/page.css"), .embedInCode("Form/form.css"), .embedInCode("Form/form.js"),
+                .embedInCode("Console/Resources"),
             ],
             swiftSettings: strict),
         .target(
@@ -275,7 +276,7 @@ let package = Package(
                 "TestSupport", logging, hummingbird, crypto, lifecycle, metrics,
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
-            exclude: ["Form/form.py", "Console/console.py"],
+            exclude: ["Form/controls.py", "Form/form.py", "Console/console.py"],
             swiftSettings: strict),
         .testTarget(
             name: "FreshetClientTests",

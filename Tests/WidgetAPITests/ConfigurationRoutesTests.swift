@@ -17,13 +17,17 @@ import WidgetStore
 final class StubConfigurations: ConfigurationProvider {
     let questions = Mutex<[OptionsQuestion]>([])
     let answer: Result<IntentOptions, ProviderFailure>
+    /// Answers for single parameters.
+    let answers: [String: Result<IntentOptions, ProviderFailure>]
     let values: Result<WidgetConfiguration, ProviderFailure>
 
     init(
         _ answer: Result<IntentOptions, ProviderFailure> = .success(.cards),
+        of answers: [String: Result<IntentOptions, ProviderFailure>] = [:],
         defaults: Result<WidgetConfiguration, ProviderFailure> = .success(.empty)
     ) {
         self.answer = answer
+        self.answers = answers
         values = defaults
     }
 
@@ -31,7 +35,7 @@ final class StubConfigurations: ConfigurationProvider {
         _ question: OptionsQuestion, of kind: KindDefinition, app: String
     ) async throws(ProviderFailure) -> IntentOptions {
         questions.withLock { $0.append(question) }
-        return try answer.get()
+        return try (answers[question.parameter] ?? answer).get()
     }
 
     func defaults(
@@ -439,7 +443,7 @@ struct ConfigurationRoutesTests {
                 #expect(answer.headers[.cacheControl] == "no-store" && answer.headers[.vary] == "Accept")
                 #expect(answer.text.contains("<h1>&lt;b&gt;&quot;Purchases&quot;&lt;/b&gt;</h1>"))
                 #expect(answer.text.contains("value=\"A &amp; &lt;B&gt;\"") && !answer.text.contains("<B>"))
-                #expect(answer.text.contains("accent-color: teal") && !answer.text.contains("red;"))
+                #expect(answer.text.contains("--accent: teal") && !answer.text.contains("red;"))
                 #expect(answer.text.contains("data-save=\"\(Self.widget)/configuration\""))
                 #expect(!answer.text.contains("style=\"") && !answer.text.contains("onclick"))
             }

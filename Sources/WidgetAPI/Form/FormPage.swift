@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Foundation
 import HTTPTypes
 import Hummingbird
 import JSON
 import NIOCore
 import WidgetModel
 
-/// A configuration form as an HTML page. It contains the bearer's token for the requests of its script.
+/// A configuration form as an HTML page, or as an element of the console's. It contains the bearer's token for the requests of its script.
 struct FormPage: Sendable {
     let form: ConfigurationForm
     let optionsPath: @Sendable (String) -> String
@@ -40,32 +41,23 @@ struct FormPage: Sendable {
     }
 
     func document(_ nonce: String) -> HTML {
-        let style = String(decoding: PackageResources.form_css, as: UTF8.self) + colors
+        let style = [PackageResources.page_css, PackageResources.form_css].map { String(decoding: $0, as: UTF8.self) }
         let script = String(decoding: PackageResources.form_js, as: UTF8.self)
         let description: HTML = form.description.isEmpty ? "" : "<p>\(form.description)</p>"
-        let problems: HTML =
-            form.problems.isEmpty
-            ? ""
-            : "<p class=\"notice\">Some stored values no longer fit. Their defaults are shown instead.</p>"
         return """
             <!DOCTYPE html>
-            <html lang="\(form.locale)">
+            <html lang="\(language)" dir="\(direction)">
             <head>
             <meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             <meta name="color-scheme" content="light dark">
             <title>\(form.displayName)</title>
-            <style nonce="\(nonce)">\(raw: style)</style>
+            <style nonce="\(nonce)">\(raw: style.joined() + colors)</style>
             </head>
             <body>
             <header><h1>\(form.displayName)</h1>\(description)</header>
             <main>
-            <noscript><p class="notice">Changing the values requires JavaScript. The form shows the current ones.</p></noscript>
-            \(problems)
-            <form id="form" novalidate data-token="\(token)" data-save="\(savePath ?? "")">
-            \(HTML(form.rows.enumerated().map { row($1, $0) }))
-            <footer><button type="submit" class="primary">Done</button><p id="status" role="status"></p></footer>
-            </form>
+            \(element)
             </main>
             <script type="module" nonce="\(nonce)">\(raw: script)</script>
             </body>
@@ -74,15 +66,42 @@ struct FormPage: Sendable {
             """
     }
 
+    /// The form itself, which needs the rules of `form.css` and the script `form.js`.
+    var element: HTML {
+        let misfits: HTML = form.problems.isEmpty ? "" : "<p class=\"hint\">\(text(.misfits))</p>"
+        return """
+            <form id="form" lang="\(language)" dir="\(direction)" novalidate data-token="\(token)" \
+            data-save="\(savePath ?? "")">
+            \(Self.script(FormText.json(in: form.locale)))
+            <noscript><p class="hint">\(text(.scriptRequired))</p></noscript>
+            \(misfits)
+            \(HTML(form.rows.enumerated().map { row($1, $0) }))
+            <footer><button type="submit" class="primary">\(text(.done))</button>\
+            <div id="status" role="status"></div></footer>
+            </form>
+            """
+    }
+
+    private func text(_ text: FormText) -> String { text(in: form.locale) }
+
+    /// The locale as a language tag.
+    private var language: String { form.locale.replacing("_", with: "-") }
+
+    private var direction: String {
+        Locale.Language(identifier: language).characterDirection == .rightToLeft ? "rtl" : "ltr"
+    }
+
+    /// A value for the script.
+    private static func script(_ value: JSONValue) -> HTML {
+        "<script type=\"application/json\">\(raw: text(value).replacing("<", with: "\\u003c"))</script>"
+    }
+
     /// Rules of the kind's colours. Browsers ignore unknown colours, such as the name of an app's asset.
     private var colors: String {
         var rules = ""
         if let accent = Self.color(form.accentColor) {
             rules += """
-                :root { accent-color: \(accent) }
-                input[role=switch]:checked { background-color: \(accent) }
-                .primary { background-color: \(accent); color: lch(from \(accent) calc((50 - l) * 999) 0 0) }
-                .combo [aria-selected=true], :focus-visible { outline-color: \(accent) }
+                :root { --accent: \(accent); --on-accent: lch(from \(accent) calc((50 - l) * 999) 0 0) }
 
                 """
         }
@@ -123,12 +142,8 @@ struct FormPage: Sendable {
         if parameter.hasDynamicOptions { attributes += " data-options=\"\(optionsPath(parameter.name))\"" }
         if row.searchPrompt != nil { attributes += " data-search" }
         if !row.isShown { attributes += " hidden" }
-        var options: HTML = ""
-        if let listed = row.options {
-            let json = Self.text(listed.json).replacing("<", with: "\\u003c")
-            options = "<script type=\"application/json\">\(raw: json)</script>"
-        }
-        let problem: HTML = "<p class=\"problem\" id=\"r\(index)-problem\" role=\"alert\"></p>"
+        let options = row.options.map { Self.script($0.json) } ?? ""
+        let problem: HTML = "<div class=\"problem\" id=\"r\(index)-problem\" role=\"alert\"></div>"
         guard row.isSeveral else {
             return """
                 <div class="row"\(attributes)>\(options)<label id="r\(index)-label" for="r\(index)">\(row.label)</label>\
@@ -141,7 +156,8 @@ struct FormPage: Sendable {
             <fieldset class="row"\(attributes)>\(options)<legend id="r\(index)-label">\(row.label)</legend>\
             <ol>\(HTML(values.map { severalItem(row, $0, index) }))</ol>\
             <template>\(severalItem(row, nil, index))</template>\
-            <button type="button" class="add" aria-label="Add to \(row.label)">Add</button>\
+            <button type="button" class="add" aria-label="\(FormText.addTo(in: form.locale, label: row.label))">\
+            \(text(.add))</button>\
             <span class="count"></span>\(problem)</fieldset>
 
             """
@@ -150,9 +166,9 @@ struct FormPage: Sendable {
     private func severalItem(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ index: Int) -> HTML {
         """
         <li>\(item(row, value, index))<span class="order">\
-        <button type="button" class="up" aria-label="Move up">↑</button>\
-        <button type="button" class="down" aria-label="Move down">↓</button>\
-        <button type="button" class="remove" aria-label="Remove">×</button></span></li>
+        <button type="button" class="up" aria-label="\(text(.moveUp))">↑</button>\
+        <button type="button" class="down" aria-label="\(text(.moveDown))">↓</button>\
+        <button type="button" class="remove" aria-label="\(text(.remove))">×</button></span></li>
         """
     }
 
@@ -166,7 +182,7 @@ struct FormPage: Sendable {
             return """
                 <span class="combo" data-value="\(value.map(Self.text) ?? "")"><input \(names) type="text" role="combobox" \
                 autocomplete="off" aria-autocomplete="list" aria-expanded="false" value="\(text)" \
-                placeholder="\(row.searchPrompt ?? "Choose")"><span class="list" role="listbox" \
+                placeholder="\(row.searchPrompt ?? self.text(.choose))"><span class="list" role="listbox" \
                 aria-label="\(row.label)" hidden></span></span>
                 """
         case .toggle:
@@ -176,44 +192,59 @@ struct FormPage: Sendable {
         case .stepper:
             return """
                 <span class="stepper" role="group" aria-labelledby="r\(index)-label">\
-                <button type="button" class="less" aria-label="Decrease">−</button>\
+                <button type="button" class="less" aria-label="\(self.text(.decrease))">−</button>\
                 <input \(names) type="number" inputmode="numeric"\(Self.bounds(row)) value="\(text)">\
-                <button type="button" class="more" aria-label="Increase">+</button></span>
+                <button type="button" class="more" aria-label="\(self.text(.increase))">+</button></span>
                 """
-        case .slider:
-            return """
-                <span class="slider"><input \(names) type="range"\(Self.bounds(row)) value="\(text)"\
-                \(value == nil ? " data-unset" : "")><output>\(text)</output></span>
-                """
-        case .locationPicker:
-            func coordinate(_ key: String, title: String, limit: String) -> HTML {
-                """
-                <input aria-label="\(row.label): \(title)" placeholder="\(title)" data-key="\(key)" type="number" \
-                step="any" min="-\(limit)" max="\(limit)" value="\(value?[key].map(Self.text) ?? "")">
-                """
-            }
-            return """
-                <span class="location"><input \(names) type="text" data-key="display" placeholder="Place" \
-                value="\(value?["display"]?.stringValue ?? "")">\(coordinate("latitude", title: "Latitude", limit: "90"))\
-                \(coordinate("longitude", title: "Longitude", limit: "180"))</span>
-                """
+        case .slider: return slider(row, value, names)
+        case .locationPicker: return location(row, value, names)
         case .datePicker:
-            switch row.parameter.components {
-            case .time: return "<input \(names) type=\"time\" value=\"\(text)\">"
+            let components = row.parameter.components
+            // Without components it is a day or a point in time, which is longer.
+            let hasTime = components == .dateTime || components == nil && text.utf8.count > 10
             // The script fills it in, in the time zone of the browser.
-            case .dateTime: return "<input \(names) type=\"datetime-local\" step=\"any\" data-time=\"\(text)\">"
-            case .date, nil:
-                let type = text.isEmpty || text.utf8.count == 10 ? "date" : "text"
-                return "<input \(names) type=\"\(type)\" value=\"\(text)\">"
-            }
-        case .urlField: return "<input \(names) type=\"url\" value=\"\(text)\">"
+            if hasTime { return "<input \(names) type=\"datetime-local\" step=\"any\" data-time=\"\(text)\">" }
+            let type = components == .time ? "time" : "date"
+            return "<input \(names) type=\"\(type)\" value=\"\(text)\">"
+        case .urlField: return "<input \(names) type=\"url\" dir=\"ltr\" value=\"\(text)\">"
         case .contactPicker: return "<input \(names) type=\"text\" autocomplete=\"off\" value=\"\(text)\">"
-        case .textField where row.parameter.isMultiline:
+        // A field of one line would remove the line ends.
+        case .textField where row.parameter.isMultiline || text.utf8.contains { $0 == 0x0A || $0 == 0x0D }:
             // The first line end after the tag is not part of the text.
             return "<textarea \(names) rows=\"3\" autocapitalize=\"\(row.capitalization)\">\n\(text)</textarea>"
         case .textField:
             return "<input \(names) type=\"text\" autocapitalize=\"\(row.capitalization)\" value=\"\(text)\">"
         }
+    }
+
+    private func slider(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ names: HTML) -> HTML {
+        // An item of several is removed instead.
+        let clear: HTML =
+            row.isSeveral
+            ? ""
+            : """
+            <button type="button" class="clear" aria-label="\(FormText.clear(in: form.locale, label: row.label))">×</button>
+            """
+        let isUnset: HTML = value == nil || value == .null ? " data-unset" : ""
+        return """
+            <span class="slider"><input \(names) type="range"\(Self.bounds(row)) value="\(row.display(value))"\
+            \(isUnset)><output>\(row.display(value))</output>\(clear)</span>
+            """
+    }
+
+    private func location(_ row: ConfigurationForm.Row, _ value: JSONValue?, _ names: HTML) -> HTML {
+        func coordinate(_ key: String, _ title: FormText, limit: Int) -> HTML {
+            """
+            <label>\(text(title))<input aria-label="\(row.label): \(text(title))" data-key="\(key)" type="number" \
+            step="any" min="-\(limit)" max="\(limit)" value="\(value?[key].map(Self.text) ?? "")"></label>
+            """
+        }
+        return """
+            <span class="location" role="group" aria-label="\(row.label)">\
+            <label>\(text(.place))<input \(names) type="text" data-key="display" \
+            value="\(value?["display"]?.stringValue ?? "")"></label>\
+            \(coordinate("latitude", .latitude, limit: 90))\(coordinate("longitude", .longitude, limit: 180))</span>
+            """
     }
 
     private static func bounds(_ row: ConfigurationForm.Row) -> HTML {

@@ -2,12 +2,14 @@
 const form = document.getElementById('form')
 const status = document.getElementById('status')
 const rows = [...form.querySelectorAll('.row')]
+const texts = JSON.parse(form.querySelector(':scope > script').textContent)
 
 // MARK: Values
 
 /** Value of one control; undefined: none. */
 function controlValue(row, element) {
   const input = element.matches('input, textarea') ? element : element.querySelector('input')
+  const text = input.value.trim()
   switch (row.dataset.control) {
     case 'list': {
       const combo = input.closest('.combo')
@@ -23,8 +25,8 @@ function controlValue(row, element) {
       return Object.keys(place).length ? place : undefined
     }
     default: {
-      const text = input.value.trim()
       if (text === '' || 'unset' in input.dataset) return undefined
+      if (input.matches('textarea')) return input.value
       if ('time' in input.dataset) return new Date(text).toISOString()
       return row.dataset.type === 'number' ? Number(text) : text
     }
@@ -85,14 +87,20 @@ function update() {
       const count = items(row).length
       const limit = Number(row.dataset.limit ?? Infinity)
       row.querySelector('.add').disabled = count >= limit
-      row.querySelector('.count').textContent = limit < Infinity ? `${count} of ${limit}` : ''
+      const words = texts.count.replace('{count}', count).replace('{limit}', limit)
+      row.querySelector('.count').textContent = limit < Infinity ? words : ''
       items(row).forEach((item, index, all) => {
         item.querySelector('.up').disabled = index === 0
         item.querySelector('.down').disabled = index === all.length - 1
       })
     }
     for (const range of row.querySelectorAll('input[type=range]')) {
-      range.parentElement.querySelector('output').textContent = 'unset' in range.dataset ? '' : range.value
+      const isUnset = 'unset' in range.dataset
+      const text = isUnset ? texts.notSet : range.value
+      range.setAttribute('aria-valuetext', text)
+      range.parentElement.querySelector('output').textContent = text
+      const clear = range.parentElement.querySelector('.clear')
+      if (clear) clear.hidden = isUnset
     }
   }
 }
@@ -102,6 +110,11 @@ form.addEventListener('input', event => {
   touched.add(event.target.closest('.row'))
   showProblem(event.target.closest('.row'), '')
   update()
+})
+
+// A click where an unset slider stands sets it, too.
+form.addEventListener('pointerup', event => {
+  if ('unset' in event.target.dataset) event.target.dispatchEvent(new Event('input', { bubbles: true }))
 })
 
 form.addEventListener('click', event => {
@@ -117,6 +130,10 @@ form.addEventListener('click', event => {
     else if (action.contains('less')) input.stepDown()
     else input.stepUp()
     input.dispatchEvent(new Event('input', { bubbles: true }))
+  } else if (action.contains('clear')) {
+    const range = button.parentElement.querySelector('input')
+    range.dataset.unset = ''
+    range.focus()
   } else if (action.contains('add')) {
     const added = row.querySelector('template').content.cloneNode(true).firstElementChild
     row.querySelector('ol').append(added)
@@ -171,57 +188,108 @@ async function ask(path, init = {}) {
     ...init, headers: { Authorization: `Bearer ${form.dataset.token}`, ...init.headers },
   })
   const answer = await response.json()
-  if (!response.ok) throw Object.assign(new Error(answer.detail ?? response.statusText), { errors: answer.errors ?? [] })
-  return answer
+  if (response.ok) return answer
+  throw Object.assign(new Error(answer.detail ?? response.statusText), { status: response.status, errors: answer.errors })
+}
+
+/** Shows a sentence, with the technical detail behind it. */
+function explain(element, text, detail) {
+  const parts = [['p', text]]
+  if (detail) parts.push(['details', ''])
+  element.replaceChildren(...(text ? parts : []).map(([name, text]) => {
+    const part = document.createElement(name)
+    part.textContent = text
+    return part
+  }))
+  if (!detail) return
+  const [summary, paragraph] = [document.createElement('summary'), document.createElement('p')]
+  summary.textContent = texts.details
+  paragraph.textContent = detail
+  element.querySelector('details').append(summary, paragraph)
+}
+
+/** Shows an error of `ask`; `text` is the sentence for errors without one of their own. */
+function explainError(element, error, text) {
+  // What `fetch` throws without a connection.
+  if (error instanceof TypeError) return explain(element, texts.offline)
+  explain(element, error.status === 401 ? texts.outdated : text, error.message)
 }
 
 let asked = 0
+/** Options of the open list, and how far they are shown. */
+let opened
+/** Number of options that are shown at once, since elements for 20,000 take seconds. */
+const portion = 100
 async function open(input, term) {
   const number = ++asked
   const row = input.closest('.row')
   const list = input.nextElementSibling
-  if (list.hidden) list.replaceChildren(note('Loading…'))
+  if (list.hidden) list.replaceChildren(note(texts.loading))
   show(input, true)
   let sections
   try {
     sections = await options(row, term)
   } catch (error) {
-    if (number === asked) list.replaceChildren(note(`The options are not available: ${error.message}`))
-    return
+    if (number !== asked) return
+    show(input, false)
+    return explainError(row.querySelector(':scope > .problem'), error, texts.optionsFailed)
   }
   if (number !== asked) return
-  const current = JSON.stringify(bare(JSON.parse(input.closest('.combo').dataset.value || 'null')))
-  let place = 0
-  list.replaceChildren(...sections.map(section => {
-    const group = document.createElement('span')
-    group.setAttribute('role', 'group')
-    if (section.title) {
-      const title = document.createElement('span')
-      title.className = 'title'
-      title.setAttribute('role', 'presentation')
-      title.textContent = section.title
-      group.setAttribute('aria-label', section.title)
-      group.append(title)
-    }
-    for (const option of section.options) {
-      const element = document.createElement('span')
-      element.setAttribute('role', 'option')
-      element.id = `r${rows.indexOf(row)}-option-${place++}`
-      element.dataset.value = JSON.stringify(stored(row, option))
-      element.dataset.display = option.display
-      element.textContent = option.display
-      if (option.subtitle) {
-        const subtitle = document.createElement('small')
-        subtitle.textContent = option.subtitle
-        element.append(' ', subtitle)
-      }
-      if (JSON.stringify(bare(option.value)) === current) element.classList.add('current')
-      group.append(element)
-    }
-    return group
-  }))
-  if (place === 0) list.replaceChildren(note('Nothing found'))
+  list.replaceChildren()
+  opened = {
+    list, row, current: JSON.stringify(bare(JSON.parse(input.closest('.combo').dataset.value || 'null'))), count: 0,
+    options: sections.flatMap(section => section.options.map(option => ({ section, option }))),
+  }
+  extend()
+  if (opened.count === 0) list.replaceChildren(note(texts.nothingFound))
 }
+
+/** Shows the next options of the open list. */
+function extend() {
+  const { list, options } = opened
+  const added = options.slice(opened.count, opened.count + portion)
+  for (const { section, option } of added) {
+    if (opened.section !== section) list.append(opened.group = groupElement(section))
+    opened.section = section
+    opened.group.append(optionElement(option, opened.count++))
+  }
+}
+
+function groupElement({ title }) {
+  const group = document.createElement('span')
+  group.setAttribute('role', 'group')
+  if (title) {
+    group.setAttribute('aria-label', title)
+    const heading = note(title)
+    heading.setAttribute('role', 'presentation')
+    group.append(heading)
+  }
+  return group
+}
+
+function optionElement(option, place) {
+  const { row, current, options } = opened
+  const element = document.createElement('span')
+  element.setAttribute('role', 'option')
+  element.setAttribute('aria-posinset', place + 1)
+  element.setAttribute('aria-setsize', options.length)
+  element.id = `r${rows.indexOf(row)}-option-${place}`
+  element.dataset.value = JSON.stringify(stored(row, option))
+  element.dataset.display = option.display
+  element.textContent = option.display
+  if (option.subtitle) {
+    const subtitle = document.createElement('small')
+    subtitle.textContent = option.subtitle
+    element.append(' ', subtitle)
+  }
+  if (JSON.stringify(bare(option.value)) === current) element.classList.add('current')
+  return element
+}
+
+form.addEventListener('scroll', event => {
+  const list = event.target
+  if (list === opened?.list && list.scrollTop + 2 * list.clientHeight > list.scrollHeight) extend()
+}, true)
 
 function note(text) {
   const element = document.createElement('span')
@@ -304,13 +372,17 @@ form.addEventListener('keydown', event => {
   if (!isCombo(event)) return
   const input = event.target
   const list = input.nextElementSibling
-  const all = [...list.querySelectorAll('[role=option]')]
+  let all = [...list.querySelectorAll('[role=option]')]
   const active = all.findIndex(option => option.hasAttribute('aria-selected'))
   if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
     event.preventDefault()
     if (list.hidden) return void open(input, '')
-    const step = event.key === 'ArrowDown' ? 1 : -1
-    activate(input, all[active < 0 ? (step > 0 ? 0 : all.length - 1) : (active + step + all.length) % all.length])
+    const place = active + (event.key === 'ArrowDown' ? 1 : -1)
+    if (place === all.length && opened?.list === list) {
+      extend()
+      all = [...list.querySelectorAll('[role=option]')]
+    }
+    activate(input, all[Math.min(Math.max(place, 0), all.length - 1)])
   } else if (event.key === 'Enter' && !list.hidden) {
     event.preventDefault()
     const option = all[active] ?? (all.length === 1 ? all[0] : undefined)
@@ -323,39 +395,46 @@ form.addEventListener('keydown', event => {
 
 // MARK: Saving
 
-function showProblem(row, text, place) {
+/** `place` is the input, or the item's number, that has the problem; else it is the first. */
+function showProblem(row, text, place, detail) {
   if (!row) return
-  row.querySelector(':scope > .problem').textContent = text
+  explain(row.querySelector(':scope > .problem'), text, detail)
   const inputs = [...row.querySelectorAll('input, textarea')]
   for (const input of inputs) input.removeAttribute('aria-invalid')
-  if (text) (items(row)[place]?.querySelector('input, textarea') ?? inputs[0])?.setAttribute('aria-invalid', 'true')
+  const input = inputs.includes(place) ? place : items(row)[place]?.querySelector('input, textarea') ?? inputs[0]
+  if (text) input?.setAttribute('aria-invalid', 'true')
 }
 
 form.addEventListener('submit', async event => {
   event.preventDefault()
   for (const row of rows) showProblem(row, '')
+  for (const place of form.querySelectorAll('.location')) {
+    // A place has both coordinates, or is none.
+    const isSet = [...place.querySelectorAll('input')].some(input => input.value.trim() !== '')
+    for (const coordinate of place.querySelectorAll('[type=number]')) coordinate.required = isSet
+  }
   const invalid = [...form.querySelectorAll('input')].find(input => !input.closest('[hidden]') && !input.validity.valid)
   if (invalid) {
-    showProblem(invalid.closest('.row'), invalid.validationMessage)
+    showProblem(invalid.closest('.row'), invalid.validationMessage, invalid)
     return invalid.focus()
   }
   const values = configuration()
   if (form.dataset.save) {
-    status.textContent = 'Saving…'
+    explain(status, texts.saving)
     try {
       await ask(form.dataset.save, {
         method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ configuration: values }),
       })
     } catch (error) {
-      status.textContent = `Not saved: ${error.message}`
+      explainError(status, error, error.status === 422 ? texts.invalid : texts.failed)
       for (const { pointer = '', detail } of error.errors ?? []) {
         const [, , name, place] = pointer.split('/').map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
-        showProblem(rows.find(row => row.dataset.parameter === name), detail, place)
+        showProblem(rows.find(row => row.dataset.parameter === name), texts.invalidValue, place, detail)
       }
       form.querySelector('[aria-invalid]')?.focus()
       return
     }
-    status.textContent = 'Saved'
+    explain(status, texts.saved)
   }
   // The host of the page, such as a web view, takes the values.
   document.dispatchEvent(new CustomEvent('configured', { detail: values }))
@@ -364,7 +443,9 @@ form.addEventListener('submit', async event => {
 
 for (const input of form.querySelectorAll('[data-time]')) {
   const time = new Date(input.dataset.time)
-  if (!isNaN(time)) input.value = new Date(time - time.getTimezoneOffset() * 60_000).toISOString().slice(0, -1)
+  if (isNaN(time)) continue
+  const local = new Date(time - time.getTimezoneOffset() * 60_000).toISOString()
+  input.value = local.replace(/(:00)?(\.000)?Z$/, '')
 }
 update()
 form.dataset.ready = ''

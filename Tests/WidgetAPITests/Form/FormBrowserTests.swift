@@ -6,10 +6,10 @@ import JSON
 import TestSupport
 import Testing
 import WidgetEvents
-import WidgetModel
 import WidgetStore
 
 @testable import WidgetAPI
+@testable import WidgetModel
 
 /// DESIGN.md, D: the configuration form in a browser, used by keyboard and mouse.
 @Suite("The form in Chromium", .tags(.api), .timeLimit(.patience))
@@ -55,6 +55,52 @@ struct FormBrowserTests {
                     "nickname": .null, "loud": false,
                 ])
                 #expect(event == .configured(app: TestKinds.app, widget: "w1", configuration: configuration))
+            }
+        }
+    }
+
+    private static let stored = #"{"note":"first\n\n  second","since":"2026-06-22T12:00:00+02:00","title":"a\nb"}"#
+
+    @Test(
+        "D: controls show their state and language, line ends survive, long lists stay fast, and errors are sentences",
+        .enabled(if: HeadlessBrowser.isInstalled, "Chromium is not installed"))
+    func controls() async throws {
+        let cities = (0..<20_000).map { IntentOptions.Item(value: .string("\($0)"), display: "City \($0)") }
+        let provider = StubConfigurations(of: [
+            "city": .success(IntentOptions(sections: [.init(items: cities)])),
+            "broken": .failure(ProviderFailure(.provider, "status 500")),
+        ])
+        try await withStore { store in
+            try await store.defineIntent {
+                $0.intent?.parameters += [
+                    IntentParameter(name: "note", displayName: "Note", type: .string(.sentences), isMultiline: true),
+                    IntentParameter(name: "title", displayName: "Title", type: .string(.none)),
+                    IntentParameter(
+                        name: "volume", displayName: "Volume", type: .decimal(.init(minimum: 0, maximum: 100), .slider)),
+                    IntentParameter(name: "place", displayName: "Where", type: .location),
+                    IntentParameter(name: "since", displayName: "Since", type: .date),
+                    IntentParameter(name: "link", displayName: "Link", type: .url),
+                    IntentParameter(
+                        name: "city", displayName: "City", type: .custom(typeName: "City"), hasDynamicOptions: true),
+                    IntentParameter(
+                        name: "broken", displayName: "Tram", type: .custom(typeName: "Tram"), hasDynamicOptions: true),
+                ]
+            }
+            try await store.place([.test("w1", configuration: Self.stored)])
+            try await withAPI(store, configurations: provider, isLive: true) { api in
+                let port = try #require(api.client.port)
+                let page = "http://127.0.0.1:\(port)\(TestAPI.base)/widgets/w1/configuration/form"
+                try await HeadlessBrowser.run("Tests/WidgetAPITests/Form/controls.py", page, api.token)
+                var saved: [JSONValue] = []
+                for event in try api.published.events() {
+                    guard case .widget(.configured(_, let configuration)) = event.event.change else { continue }
+                    saved.append(configuration.value)
+                }
+                #expect(saved.map { $0["volume"] } == [50, .null])
+                let last = try #require(saved.last)
+                #expect(last["note"] == "!first\n\n  second" && last["title"] == "!a\nb")
+                #expect(last["city"] == ["identifier": "19999", "display": "City 19999"])
+                #expect(last["since"] == "2026-06-22T12:00:00+02:00")
             }
         }
     }
