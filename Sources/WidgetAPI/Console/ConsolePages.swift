@@ -19,7 +19,7 @@ extension Console {
         ("/simulator", { $0.simulator().response() }),
         ("/widgets", { try await $0.widgets().response() }),
         ("/widgets/{widget}", { try await $0.widget().response() }),
-        ("/widgets/{widget}/form", { try await $0.configurationForm() }),
+        ("/widgets/{widget}/form", { try await $0.configurationForm().response() }),
         ("/dead-letters", { try await $0.deadLetters().response() }),
         ("/dead-letters/{letter}", { try await $0.deadLetter().response() }),
         ("/providers", { try await $0.providers().response() }),
@@ -329,12 +329,19 @@ extension ConsoleVisit {
     }
 
     /// The API's form of the widget's configuration, which saves with the bearer's token.
-    func configurationForm() async throws -> Response {
+    func configurationForm() async throws -> ConsolePage {
         guard mayRun("configureWidget") else { throw Problem.insufficientScope(.widgetsWrite) }
-        let widget = try call.path("widget")
-        var form = try await run("getWidgetForm") { try await $0.form(ofWidget: widget, for: $1) }.page
-        form.headers[.init("Cross-Origin-Opener-Policy")!] = "same-origin"
-        return form
+        let id = try call.path("widget")
+        guard let widget = try await run("getWidget", .ok, { try await $0.widget(id, for: $1) }) else {
+            throw Problem.notFound
+        }
+        let form = try await run("getWidgetForm") { try await $0.form(ofWidget: id, for: $1) }
+        var page = page(
+            "form", title: "Configure widget \(id)",
+            ["widget": widget.json, "displayName": form.form.displayName, "form": form.element])
+        page.styles = ["form.css"]
+        page.scripts.append("form.js")
+        return page
     }
 }
 

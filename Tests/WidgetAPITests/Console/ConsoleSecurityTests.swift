@@ -386,13 +386,13 @@ struct ConsoleSecurityTests {
                 #expect(form.status == 200 && form.headers[.cacheControl] == "no-store")
                 let policy = form.headers[.contentSecurityPolicy] ?? ""
                 for rule in [
-                    "default-src 'none'", "connect-src 'self'", "form-action 'none'", "frame-ancestors 'none'",
+                    "default-src 'none'", "connect-src 'self'", "script-src 'self'", "frame-ancestors 'none'",
                 ] {
                     #expect(policy.contains(rule), "\(policy)")
                 }
                 let expected = [
                     "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin",
-                    "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
+                    "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "same-origin",
                 ]
                 for (name, value) in expected {
                     #expect(form.headers[try #require(HTTPField.Name(name))] == value, "\(name)")

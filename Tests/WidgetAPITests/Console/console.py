@@ -218,6 +218,9 @@ def widget(console):
     console.open("/console/widgets/w1")
     browser.click("a[href$='/form']")
     browser.wait("document.querySelector('#form')?.dataset.ready === ''")
+    # The form is a page of the console, which names the widget and its user, and leads back.
+    assert browser.run(text("h1")) == "Configure widget w1" and browser.run("document.querySelector('nav') !== null")
+    assert browser.run(text("main a[href='/console/widgets?user=u1']")) == "u1"
     for width in (WIDE, 390):
         for is_dark in (False, True):
             browser.window(width, is_phone=width == 390, is_dark=is_dark)
@@ -231,6 +234,7 @@ def widget(console):
     browser.wait("document.querySelector('#status').textContent", "Saved")
     browser.require_names()
     assert browser.errors == [], browser.errors
+    console.submit("main a[href='/console/widgets/w1']", "location.pathname === '/console/widgets/w1'")
 
 
 def dead_letters(console):
