@@ -97,11 +97,12 @@ struct TestTokens: Sendable {
 
     func token(
         app: String = TestKinds.app, user: String? = nil, scopes: [TokenScope] = TokenScope.allCases,
-        key: String = "hs", from start: Duration? = nil, until end: Duration = .seconds(600)
+        key: String = "hs", subject: String = "tester", from start: Duration? = nil,
+        until end: Duration = .seconds(600)
     ) async throws -> String {
         let now = Timestamp.now()
         return try await keys.issue(
-            app: app, user: user, scopes: scopes, subject: "tester", notBefore: start.map { now + $0 },
+            app: app, user: user, scopes: scopes, subject: subject, notBefore: start.map { now + $0 },
             expiresAt: now + end, keyID: key)
     }
 }

@@ -171,13 +171,17 @@ struct ExplanationTests {
             $0.lease = (token: 7, endsAt: now - .seconds(1))
         },
         Case(
-            "paused kind", .paused, .operatorCommand, ["reloads of the kind are paused", "since 2026-06-22T09:00:00Z"]
+            "paused kind", .paused, .operatorCommand,
+            ["reloads of the kind are paused by an operator since 2026-06-22T09:00:00Z"]
         ) {
-            $0.kindPausedAt = now - hour
+            $0.kindPause = OperatorAction(at: now - hour, note: nil)
             $0.listedAt = now
         },
-        Case("paused app", .paused, .operatorCommand, ["reloads of the app are paused"]) {
-            $0.appPausedAt = now - hour
+        Case(
+            "paused app", .paused, .operatorCommand,
+            ["reloads of the app are paused by ada since 2026-06-22T09:00:00Z; reason: \"a \\\"new\\\" schema\""]
+        ) {
+            $0.appPause = OperatorAction(at: now - hour, note: OperatorNote(by: "ada", reason: "a \"new\" schema"))
         },
         Case("reload of everyone, not swept", .waiting, nil, ["waits for the sweeper"]) {
             $0.kind.current = 3

@@ -9,13 +9,14 @@ import WidgetStore
 
 @Suite("Pausing apps and kinds", .timeLimit(.patience))
 struct PauseTests {
-    @Test("Pausing is idempotent and keeps its first time")
+    @Test("Pausing is idempotent and keeps its first time, operator and reason")
     func repeatable() async throws {
         try await withStore { store in
             let first = try #require(try await store.store.pause(app: TestKinds.app, kind: "Purchases"))
-            #expect(first.isChanged && first.pausedAt != nil && !first.isAppPaused)
-            let again = try #require(try await store.store.pause(app: TestKinds.app, kind: "Purchases"))
-            #expect(!again.isChanged && again.pausedAt == first.pausedAt)
+            #expect(first.isChanged && first.pause?.note == .test && !first.isAppPaused)
+            let again = try #require(
+                try await store.store.pause(app: TestKinds.app, kind: "Purchases", OperatorNote(by: "another")))
+            #expect(!again.isChanged && again.pause == first.pause)
         }
     }
 
@@ -24,10 +25,10 @@ struct PauseTests {
         try await withStore { store in
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             let app = try #require(try await store.store.pause(app: TestKinds.app))
-            #expect(app.isChanged && app.pausedAt != nil)
+            #expect(app.isChanged && app.pause != nil)
             let kinds = try await store.pool.query(.listKinds(app: TestKinds.app)).readable
-            #expect(kinds.allSatisfy { $0.isPaused && $0.appPausedAt == app.pausedAt })
-            #expect(kinds.filter { $0.pausedAt != nil }.map(\.definition.name) == ["Purchases"])
+            #expect(kinds.allSatisfy { $0.isPaused && $0.appPause == app.pause })
+            #expect(kinds.filter { $0.pause != nil }.map(\.definition.name) == ["Purchases"])
             #expect(
                 try await store.pool.query(.listKinds(app: TestKinds.otherApp)).readable.allSatisfy { !$0.isPaused })
         }
@@ -39,10 +40,75 @@ struct PauseTests {
             _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases")
             _ = try await store.store.pause(app: TestKinds.app)
             let resumed = try #require(try await store.store.resume(app: TestKinds.app, kind: "Purchases"))
-            #expect(resumed.isChanged && resumed.pausedAt == nil && resumed.isAppPaused)
+            #expect(resumed.isChanged && resumed.pause == nil && resumed.isAppPaused)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == true)
             #expect(try await store.store.resume(app: TestKinds.app)?.isChanged == false)
             #expect(try await store.pool.query(.listKinds()).readable.allSatisfy { !$0.isPaused })
+        }
+    }
+
+    @Test("Actions are recorded latest first, those without an effect are not, and old ones go but for pauses in force")
+    func recorded() async throws {
+        try await withStore { store in
+            func actions(_ kind: String? = nil) async throws -> [RecordedAction] {
+                try await store.pool.query(.listActions(app: TestKinds.app, kind: kind, limit: 1_000))
+            }
+            for _ in 1...2 { _ = try await store.store.pause(app: TestKinds.app) }
+            _ = try await store.store.pause(app: TestKinds.app, kind: "DueDate")
+            _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
+            _ = try await store.store.cancelWork(app: TestKinds.otherApp, kind: "Weather")
+            let first = try await actions()
+            #expect(first.map(\.name) == [.cancel, .pause, .pause])
+            #expect(first.map(\.kind) == ["Purchases", "DueDate", nil])
+            #expect(first.first?.affected == 0 && first.allSatisfy { $0.action.note == .test })
+            #expect(try await actions("Purchases").map(\.kind) == ["Purchases", nil])
+            for _ in 1...RecordedAction.kept {
+                _ = try await store.pool.query(.recordAction(.reload, app: TestKinds.app, kind: "Purchases", .test))
+            }
+            let kept = try await actions()
+            #expect(kept.count == RecordedAction.kept + 2 && kept.suffix(2).allSatisfy { $0.name == .pause })
+            #expect(try await store.kind("DueDate").pause?.note == .test)
+            _ = try await store.store.resume(app: TestKinds.app)
+            _ = try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")
+            #expect(try await actions().suffix(2).map(\.kind) == ["Purchases", "DueDate"])
+        }
+    }
+
+    @Test("A pause of an earlier version has no operator, also after one of this version")
+    func earlierVersion() async throws {
+        try await withStore { store in
+            _ = try await store.store.pause(app: TestKinds.app)
+            try await store.sql("UPDATE app SET paused_at = now() + interval '1 second'")
+            let outcome = try #require(try await store.store.pause(app: TestKinds.app))
+            #expect(!outcome.isChanged && outcome.pause != nil && outcome.pause?.note == nil)
+        }
+    }
+
+    @Test("The work that actions concern is counted by kind, and a cancellation leaves none of everyone's")
+    func work() async throws {
+        try await withStore { store in
+            try await store.place([.test("w1"), .test("w2", user: "u2"), .test("w3", kind: "DueDate")])
+            func work(_ kind: String?) async throws -> OperatedWork {
+                try #require(try await store.pool.query(.operatedWork(app: TestKinds.app, kind: kind)).first)
+            }
+            let (some, all) = (try await work("Purchases"), try await work(nil))
+            #expect(some.due == 2 && all.due == 3 && all.listedShare == nil)
+            try await store.settle()
+            let kind = try await store.kind()
+            _ = try await store.pool.query(.bumpKinds([EveryoneReload(appID: kind.appID, kindID: kind.id)]))
+            let bumped = try await work("Purchases")
+            #expect(bumped.sweeps == 1 && bumped.listedShare == 0)
+            for sweep in try await store.pool.query(.listSweeps(limit: 10, maximumLists: 100)) {
+                _ = try await store.pool.query(.walkKind(sweep.id, limit: 1, maximumLists: 10))
+            }
+            let walked = try await work("Purchases")
+            #expect(walked.everyone == 1 && walked.sweeps == 1)
+            #expect(try #require(walked.listedShare) > 0 && walked.listedShare ?? 1 < 1)
+            #expect(try await store.store.cancelWork(app: TestKinds.app, kind: "Purchases")?.timelines == 1)
+            let left = try await work("Purchases")
+            #expect(left.everyone == 0 && left.sweeps == 0)
+            let limited = Statements.countTimelines(app: TestKinds.app, kind: nil, limit: 2)
+            #expect(try await store.pool.query(limited).first == 2)
         }
     }
 

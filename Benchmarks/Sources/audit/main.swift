@@ -37,7 +37,7 @@ struct AuditCost {
         _ = try await store.apply([AppDefinition(name: Self.app, developerMode: true, kinds: [kind])], secrets: [:]) {
             Array(repeating: 7, count: 32)
         }
-        _ = try await store.pause(app: Self.app)
+        _ = try await store.pause(app: Self.app, OperatorNote(by: "benchmark"))
     }
 
     /// Replaces all timelines by some that are overdue since the same time, in full lists.

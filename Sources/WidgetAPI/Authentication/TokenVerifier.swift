@@ -199,6 +199,9 @@ package struct Principal: Hashable, Sendable {
         scopes.contains(scope) || scope == .operateRead && scopes.contains(.operate)
     }
 
+    /// Name of the bearer for other operators.
+    var operatorName: String { subject ?? name }
+
     /// Name for the audit log.
     package var name: String {
         let parts = [subject, tokenID.map { "token \($0)" }].compactMap { $0 }

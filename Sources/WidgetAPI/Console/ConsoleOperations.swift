@@ -6,6 +6,7 @@ import JSON
 import NIOCore
 import PostgresClient
 import ReloadIngest
+import WidgetEvents
 import WidgetModel
 import WidgetStore
 
@@ -20,6 +21,8 @@ extension Console {
         Operation(id: "consoleForecast", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleOutages", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleBudget", access: .app(.operateRead), isAudited: false),
+        Operation(id: "consolePreview", access: .app(.operate), isAudited: false),
+        Operation(id: "consoleActions", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleCancel", access: .app(.operate), isAudited: true),
         Operation(id: "consoleStacks", access: .app(.operateRead), isAudited: false),
         Operation(id: "consoleLetters", access: .app(.operateRead), isAudited: false),
@@ -78,8 +81,32 @@ extension Routes {
     }
 
     /// Cancels pending reloads of everyone.
-    func cancel(_ kind: String, for caller: Caller) async throws {
-        guard try await store.cancelWork(app: caller.app, kind: kind) != nil else { throw Problem.notFound }
+    func cancel(_ kind: String, _ note: OperatorNote, for caller: Caller) async throws {
+        guard try await store.cancelWork(app: caller.app, kind: kind, note) != nil else { throw Problem.notFound }
+    }
+
+    /// Requests a reload of everyone with a kind, and records it.
+    func reloadEveryone(_ kind: String, _ note: OperatorNote, for caller: Caller) async throws {
+        let request = ReloadRequest(app: caller.app, audience: .everyone, kinds: .kinds([kind]), reason: .operator)
+        try await publish(FreshetEvent(request), for: caller)
+        try await record(.reload, kind: kind, note, for: caller)
+    }
+
+    /// Records an action that was performed. After a failure in between only the audit log has it.
+    func record(
+        _ name: RecordedAction.Name, kind: String? = nil, _ note: OperatorNote, affected: Int? = nil,
+        for caller: Caller
+    ) async throws {
+        _ = try await store.query(.recordAction(name, app: caller.app, kind: kind, note, affected: affected))
+    }
+
+    /// Number of an app's or a kind's timelines, up to a limit, with their present work.
+    func operatedWork(
+        kind: String?, for caller: Caller
+    ) async throws -> (timelines: Int, work: OperatedWork?) {
+        let limit = WidgetStore.timelineCountLimit
+        let timelines = try await store.query(.countTimelines(app: caller.app, kind: kind, limit: limit)).first ?? 0
+        return (timelines, try await store.query(.operatedWork(app: caller.app, kind: kind)).first)
     }
 
     /// Changes that a manifest's definitions would make, with the old and the new value of each field.

@@ -52,10 +52,12 @@ extension ConsoleVisit {
 
     /// What is wrong with the app's widgets, worst first, for the template.
     private func verdict(
-        _ charts: [AlertChart], _ outages: [ProviderOutage], _ states: WidgetStates,
+        _ charts: [AlertChart], _ outages: [ProviderOutage], _ kinds: [RegisteredKind], _ states: WidgetStates,
         _ oldest: (kind: String, since: Timestamp)?
     ) -> [String: Any] {
         var lines = notReady
+        // While the app is paused, nothing else is the reason for what its widgets show.
+        lines += pauses(of: kinds, states)
         lines += failingProviders(outages).map(Self.line)
         lines += Self.overdue(states, oldest)
         lines += charts.enumerated().compactMap { index, chart in
@@ -63,8 +65,7 @@ extension ConsoleVisit {
             return ("bad", "The alert \(alert.name) fires: \(chart.title)", "#chart-\(index)")
         }
         lines += [
-            (WidgetState.failing, "Failed at the last fetch: %@"), (.paused, "Paused by an operator: %@"),
-            (.stale, "Stale, with a reload to come: %@"),
+            (WidgetState.failing, "Failed at the last fetch: %@"), (.stale, "Stale, with a reload to come: %@"),
         ].compactMap { Self.line($0, states, $1) }
         return [
             "headline": lines.first?.text ?? "Every widget is up to date",
@@ -86,6 +87,25 @@ extension ConsoleVisit {
             return (slow ? "warn" : "bad", "\(words): \(names.joined(separator: ", "))", "#banner")
         }
         return [line(slow: false, "Not ready"), line(slow: true, "Slow")].compactMap(\.self)
+    }
+
+    /// The pause of the app, or else those of its kinds, with who paused them and why.
+    private func pauses(of kinds: [RegisteredKind], _ states: WidgetStates) -> [Line] {
+        func line(_ name: String, _ pause: OperatorAction, _ count: Int, kind: String?) -> Line {
+            let since = pause.at.wholeSeconds
+            let widgets = "\(ConsolePage.grouped("\(count)")) widget\(count == 1 ? " waits" : "s wait")"
+            return (
+                "warn", "\(name) is paused by \(pause.operatorName) since \(since): \(widgets)\(pause.reasonWords)",
+                Self.link("/widgets", [("kind", kind), ("state", WidgetState.paused.rawValue)])
+            )
+        }
+        if let pause = kinds.lazy.compactMap(\.appPause).first {
+            return [line("The app \(app)", pause, states.count(of: .paused), kind: nil)]
+        }
+        return kinds.compactMap { kind in
+            let name = kind.definition.name
+            return kind.pause.map { line("The kind \(name)", $0, states.byKind[name]?[.paused] ?? 0, kind: name) }
+        }
     }
 
     private static func line(_ provider: FailingProvider) -> Line {
@@ -155,7 +175,7 @@ extension ConsoleVisit {
             "today": JSONValue.array(
                 statistics.report.kinds.map { $0.total.json.adding("kind", .string($0.name)) }),
         ]
-        let verdict = verdict(charts, outages, try await readStates, try await readOldest)
+        let verdict = verdict(charts, outages, kinds, try await readStates, try await readOldest)
         let view = figures.merging(verdict) { $1 }
         var page = page("overview", title: "Overview", view)
         page.live = "\(Console.base)/live"

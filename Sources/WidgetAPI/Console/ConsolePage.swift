@@ -100,6 +100,8 @@ extension ConsolePage {
     /// Texts of the Mustache templates by name. `{{{…}}}` is for values of type ``HTML`` only, such as `{{{time(x)}}}`;
     /// a test compares its names.
     static let templates: [String: [UInt8]] = [
+        "action": PackageResources.action_mustache,
+        "actions": PackageResources.actions_mustache,
         "banner": PackageResources.banner_mustache,
         "dead-letter": PackageResources.dead_letter_mustache,
         "dead-letters": PackageResources.dead_letters_mustache,

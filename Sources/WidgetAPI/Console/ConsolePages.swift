@@ -23,6 +23,7 @@ extension Console {
         ("/dead-letters", { try await $0.deadLetters().response() }),
         ("/dead-letters/{letter}", { try await $0.deadLetter().response() }),
         ("/providers", { try await $0.providers().response() }),
+        ("/actions", { try await $0.actions().response() }),
         (
             "/live",
             { visit in
@@ -35,13 +36,7 @@ extension Console {
     static let actions: [(path: String, run: @Sendable (ConsoleVisit) async throws -> Response)] = [
         ("/app/{action}", { try await $0.act(onKind: nil) }),
         ("/kinds/{kind}/{action}", { try await $0.act(onKind: try $0.call.path("kind")) }),
-        (
-            "/widgets/{widget}/reload",
-            { visit in
-                let widget = try visit.call.path("widget")
-                return try await visit.reload(.widget(widget), .all, back: "/widgets/\(Text.percentEncoded(widget))")
-            }
-        ),
+        ("/widgets/{widget}/reload", { try await $0.reload(try $0.call.path("widget")) }),
         ("/manifest", { try await $0.compare().response() }),
         ("/simulator", { try await $0.simulate().response() }),
         // The action is named `letter`, since the router requires the name of the page's parameter above.
@@ -60,37 +55,18 @@ extension ConsoleVisit {
         "replay": "Replayed.", "discard": "Discarded.",
     ]
 
-    private var message: String { call.text("done").flatMap { Self.messages[$0] } ?? "" }
+    var message: String { call.text("done").flatMap { Self.messages[$0] } ?? "" }
 
-    private func finished(_ action: String, back: String) -> Response {
-        console.redirect(to: "\(Console.base)\(back)?done=\(action)")
+    func finished(_ action: String, at path: String, _ values: [(name: String, value: String?)] = []) -> Response {
+        console.redirect(to: Self.link(path, values + [("done", action)]))
     }
 
-    /// Runs the action of the path, on a kind or on the app.
-    func act(onKind kind: String?) async throws -> Response {
-        let action = try call.path("action")
-        let back = kind.map { "/kinds/\(Text.percentEncoded($0))" } ?? "/kinds"
-        switch (action, kind) {
-        case ("pause", _), ("resume", _):
-            try await run("\(action)\(kind == nil ? "App" : "Kind")") {
-                try await $0.set(isPaused: action == "pause", kind: kind, for: $1)
-            }
-        case ("cancel", let kind?): try await run("consoleCancel") { try await $0.cancel(kind, for: $1) }
-        case ("reload", let kind?): return try await reload(.everyone, .kinds([kind]), back: back)
-        case ("test", let kind?):
-            let trial = try await run("testProvider") { try await $0.testProvider(of: kind, for: $1) }
-            return try await providers(tested: trial).response()
-        default: throw Problem.noRoute(path)
-        }
-        return finished(action, back: back)
-    }
-
-    func reload(_ audience: Audience, _ kinds: KindScope, back: String) async throws -> Response {
+    func reload(_ widget: String) async throws -> Response {
         try await run("requestReload", .accepted) { routes, caller in
-            let request = ReloadRequest(app: caller.app, audience: audience, kinds: kinds, reason: .operator)
+            let request = ReloadRequest(app: caller.app, audience: .widget(widget), kinds: .all, reason: .operator)
             try await routes.publish(FreshetEvent(request), for: caller)
         }
-        return finished("reload", back: back)
+        return finished("reload", at: "/widgets/\(Text.percentEncoded(widget))")
     }
 }
 
@@ -113,11 +89,12 @@ extension ConsoleVisit {
         return page(
             "kinds", title: "Kinds",
             [
-                "kinds": JSONValue.array(kinds), "isPaused": found.contains { $0.kind.appPausedAt != nil },
+                "kinds": JSONValue.array(kinds),
+                "pause": found.lazy.compactMap(\.kind.appPause).first?.json ?? .null,
                 "states": Self.tabs(
                     at: "/kinds", [], chosen: wanted,
                     KindState.allCases.map { state in (state, named.count { $0.2 == state }) }),
-                "message": message, "isEmpty": kinds.isEmpty, "forecast": ConsolePage.chart(of: forecast),
+                "isEmpty": kinds.isEmpty, "forecast": ConsolePage.chart(of: forecast),
             ])
     }
 
@@ -135,7 +112,6 @@ extension ConsoleVisit {
         let forecast = try await run("consoleForecast") { try await $0.forecast(hours: 24, kind: name, for: $1) }
         var view = kind.json(move: move).objectValue.map(ConsolePage.members) ?? [:]
         view["name"] = name
-        view["message"] = message
         view["days"] = JSONValue.array(days ?? [])
         view["delivery"] = delivery.map { DeliveryReport.json(of: $0.kind, $0.totals) } ?? .null
         view["json"] = kind.definition.json().pretty
@@ -488,6 +464,7 @@ extension ConsoleVisit {
     func endDeadLetters() async throws -> ConsolePage {
         let action = try call.path("letter")
         guard ["replay", "discard"].contains(action) else { throw Problem.noRoute(path) }
+        let note = try call.operatorNote()
         let isConfirmed = call.text("confirmed") == "yes"
         var (filter, view) = (try selection(), fields())
         // The confirmation must not include letters that have arrived since the dry run.
@@ -497,8 +474,11 @@ extension ConsoleVisit {
             view["until"] = now.rfc3339
         }
         if action == "replay" {
-            let outcome = try await run("consoleReplay") { [filter] routes, _ in
-                try await routes.replay(filter, limit: Routes.actionLimit, isRehearsal: !isConfirmed)
+            let outcome = try await run("consoleReplay") { [filter] routes, caller in
+                let outcome = try await routes.replay(
+                    filter, limit: Routes.actionLimit, isRehearsal: !isConfirmed)
+                if isConfirmed { try await routes.record(.replay, note, affected: outcome.replayed, for: caller) }
+                return outcome
             }
             let isLimited = outcome.replayed + outcome.failed >= Routes.actionLimit
             view["result"] = JSONValue.object(outcome.json).adding("isLimited", .bool(isLimited))
@@ -506,13 +486,16 @@ extension ConsoleVisit {
                 ["code": member.key, "count": member.value.numberValue?.text ?? "0"]
             }
         } else {
-            let count = try await run("consoleDiscard") { [filter] routes, _ in
-                try await routes.discard(filter, isRehearsal: !isConfirmed)
+            let count = try await run("consoleDiscard") { [filter] routes, caller in
+                let count = try await routes.discard(filter, isRehearsal: !isConfirmed)
+                if isConfirmed { try await routes.record(.discard, note, affected: count, for: caller) }
+                return count
             }
             view["result"] =
                 ["discarded": .count(count), "isLimited": .bool(count == Routes.actionLimit)] as JSONValue
         }
         view["isReplay"] = action == "replay"
+        view["maximumReason"] = "\(OperatorNote.maximumReasonLength)"
         view["action"] = action
         view["isDone"] = isConfirmed
         let terms = [("Cause", "cause"), ("Topic", "topic"), ("Kept since", "since"), ("Kept before", "until")]

@@ -71,7 +71,7 @@ struct ConsoleVisit: Sendable {
         let principal = call.caller.principal
         let shared: [String: Any] = [
             "base": Console.base, "csrf": console.configuration.key.formToken(of: session.id), "app": app,
-            "who": principal.subject ?? principal.name, "role": principal.has(.operate) ? "operator" : "viewer",
+            "who": principal.operatorName, "role": principal.has(.operate) ? "operator" : "viewer",
             "mayOperate": principal.has(.operate), "mayReload": principal.has(.reload) && principal.has(.operate),
             "mayTest": mayRun("testProvider"), "path": path,
         ]

@@ -70,7 +70,8 @@ extension ExplainedWidget {
             object["age"] = .seconds(facts.age)
             object["lane"] = .string(facts.lane.name)
             object["lease"] = facts.lease.map { ["claim": .count($0.token), "endsAt": .time($0.endsAt)] } ?? .null
-            object["pausedAt"] = ["kind": .time(facts.kindPausedAt), "app": .time(facts.appPausedAt)]
+            object["pausedAt"] = ["kind": .time(facts.kindPause?.at), "app": .time(facts.appPause?.at)]
+            object["pause"] = ["kind": facts.kindPause?.json ?? .null, "app": facts.appPause?.json ?? .null]
             object["shows"] = timeline.shownJSON
             object["outage"] = facts.outage?.json ?? .null
         } else {

@@ -17,8 +17,10 @@ extension RegisteredKind {
         if let timelinesLeft { object["timelinesLeft"] = .count(timelinesLeft) }
         if let widgetsWithMisfits { object["widgetsWithMisfits"] = .count(widgetsWithMisfits) }
         object["paused"] = .bool(isPaused)
-        object["pausedAt"] = .time(pausedAt)
-        object["appPausedAt"] = .time(appPausedAt)
+        object["pausedAt"] = .time(pause?.at)
+        object["appPausedAt"] = .time(appPause?.at)
+        object["pause"] = pause?.json ?? .null
+        object["appPause"] = appPause?.json ?? .null
         object["move"] = move?.json ?? .null
         object["definition"] = definition.json()
         if !definition.notices.isEmpty { object["notices"] = .texts(definition.notices) }
@@ -34,6 +36,12 @@ extension RegisteredKind {
             "accentColor": .text(definition.accentColor), "backgroundColor": .text(definition.backgroundColor),
             "placeholder": definition.placeholder,
         ]
+    }
+}
+
+extension OperatorAction {
+    package var json: JSONValue {
+        ["at": .time(at), "by": .text(note?.operatorName), "reason": .text(note?.reason)]
     }
 }
 
@@ -88,8 +96,8 @@ extension PauseOutcome {
     /// - Parameter kind: nil for the app itself.
     package func json(app: String, kind: String?) -> JSONValue {
         var object: JSONObject = [
-            "app": .string(app), "kind": .text(kind), "paused": .bool(pausedAt != nil), "pausedAt": .time(pausedAt),
-            "changed": .bool(isChanged),
+            "app": .string(app), "kind": .text(kind), "paused": .bool(pause != nil), "pausedAt": .time(pause?.at),
+            "pause": pause?.json ?? .null, "changed": .bool(isChanged),
         ]
         if kind != nil { object["appPaused"] = .bool(isAppPaused) }
         return .object(object)

@@ -70,19 +70,22 @@ extension Routes {
 
     /// Route that pauses (`PUT`) or resumes (`DELETE`) the app, or the kind of a path with one.
     private func pausing(_ id: String, _ method: HTTPRequest.Method, _ path: String) -> APIRoute {
-        APIRoute(id, method, path, .app(.operate)) { call in
+        APIRoute(id, method, path, .app(.operate), query: ["reason"]) { call in
             let kind = path.contains("{kind}") ? try call.path("kind") : nil
-            let outcome = try await set(isPaused: method == .put, kind: kind, for: call.caller)
+            let outcome = try await set(isPaused: method == .put, kind: kind, try call.operatorNote(), for: call.caller)
             return Response(outcome.json(app: call.app, kind: kind))
         }
     }
 
     /// Pauses or resumes a kind, or the app if it is nil.
     @discardableResult
-    func set(isPaused: Bool, kind: String?, for caller: Caller) async throws -> PauseOutcome {
+    func set(
+        isPaused: Bool, kind: String?, _ note: OperatorNote, for caller: Caller
+    ) async throws -> PauseOutcome {
         let outcome =
             isPaused
-            ? try await store.pause(app: caller.app, kind: kind) : try await store.resume(app: caller.app, kind: kind)
+            ? try await store.pause(app: caller.app, kind: kind, note)
+            : try await store.resume(app: caller.app, kind: kind, note)
         guard let outcome else { throw Problem.notFound }
         return outcome
     }

@@ -137,6 +137,13 @@ struct APICall: Sendable {
         return choice
     }
 
+    /// The bearer as the operator of an action, with the parameter `reason`.
+    func operatorNote() throws(Problem) -> OperatorNote {
+        let reason = text("reason")
+        if let problem = reason.flatMap(OperatorNote.reasonProblem) { throw .parameter("reason", detail: problem) }
+        return OperatorNote(by: caller.principal.operatorName, reason: reason)
+    }
+
     func flag(_ name: String) throws(Problem) -> Bool {
         switch text(name) {
         case nil, "false"?: false

@@ -50,7 +50,7 @@ package struct Explanation: Sendable {
         if facts.isRetired { return .retired }
         if facts.timeline.isOrphaned { return .orphaned }
         if let lease = facts.lease { return lease.endsAt > now ? .fetching : .leaseEnded }
-        if pausedAt != nil { return .paused }
+        if pause != nil { return .paused }
         if facts.waitsForSweeper { return .waiting }
         guard let dueAt = facts.dueAt else {
             return facts.timeline.isAsleep && facts.timeline.policyAt != .distantFuture ? .sleeping : .onRequest
@@ -58,13 +58,8 @@ package struct Explanation: Sendable {
         return dueAt <= now ? .due : .waiting
     }
 
-    /// Time at which an operator paused its kind or its app.
-    package var pausedAt: Timestamp? {
-        switch (facts.kindPausedAt, facts.appPausedAt) {
-        case (let kind?, let app?): min(kind, app)
-        case (let kind, let app): kind ?? app
-        }
-    }
+    /// Pause of its app, or else of its kind.
+    package var pause: OperatorAction? { facts.appPause ?? facts.kindPause }
 
     /// Outage of its provider, if no process asks it.
     private var outage: ProviderOutage? { facts.outage.flatMap { $0.isEverywhere ? $0 : nil } }
@@ -150,8 +145,10 @@ package struct ReloadFacts: Sendable {
     package var snapshotAt: Timestamp?
     package var placeholderAt: Timestamp?
 
-    package var kindPausedAt: Timestamp?
-    package var appPausedAt: Timestamp?
+    package var kindPause: OperatorAction?
+    package var appPause: OperatorAction?
+    /// The latest cancellation of its kind's reloads of everyone, if it was recorded.
+    package var cancellation: OperatorAction?
     package var isRetired = false
     /// Open breakers of its kind's provider; nil without any.
     package var outage: ProviderOutage?
@@ -232,14 +229,17 @@ extension Explanation {
                 "the lease of the worker that was fetching it ended at \(leaseEnd.wholeSeconds): another one takes it",
                 .inFlight)
         case .paused:
-            Sentence(
-                "reloads of the \(facts.appPausedAt == nil ? "kind" : "app") are paused by an operator since "
-                    + "\((pausedAt ?? now).wholeSeconds): they wait", .operatorCommand)
+            Sentence(paused(pause, "reloads of the \(facts.appPause == nil ? "kind" : "app")"), .operatorCommand)
         case .sleeping: Sentence("sleeps: \(unseen); it wakes when it is viewed, placed or requested", .dormant)
         case .due: due
         case .waiting: waiting
         case .onRequest: Sentence("its policy names no time: only a request reloads it", .policy)
         }
+    }
+
+    private func paused(_ pause: OperatorAction?, _ reloads: String) -> String {
+        guard let pause else { return reloads }
+        return "\(reloads) are paused \(pause.words)"
     }
 
     private var unseen: String {
@@ -338,11 +338,15 @@ extension Explanation {
         if facts.pending > 1 {
             notes.append(Sentence("merged: \(facts.pending) requests are one reload", .coalescing))
         }
+        if facts.appPause != nil, facts.kindPause != nil {
+            notes.append(Sentence("and " + paused(facts.kindPause, "reloads of the kind"), .operatorCommand))
+        }
         if facts.isEveryoneCancelled {
+            let place = facts.cancellation.map { " at \($0.at.wholeSeconds)\($0.reasonWords)" } ?? ""
             notes.append(
                 Sentence(
-                    "\(counted(facts.everyonePending, "reload")) of everyone cancelled by an operator", .operatorCommand
-                ))
+                    "\(counted(facts.everyonePending, "reload")) of everyone cancelled by "
+                        + "\(facts.cancellation?.operatorName ?? "an operator")\(place)", .operatorCommand))
         } else if facts.waitsForWalk {
             notes.append(
                 Sentence(

@@ -14,10 +14,10 @@ package final class RegisteredKind: Hashable, Sendable {
     package let isDeveloperMode: Bool
     package let definition: KindDefinition
     package let isRetired: Bool
-    /// Begin of the pause of its reloads; nil without one.
-    package let pausedAt: Timestamp?
-    /// Begin of the pause of the app.
-    package let appPausedAt: Timestamp?
+    /// Pause of its reloads; nil without one.
+    package let pause: OperatorAction?
+    /// Pause of the app.
+    package let appPause: OperatorAction?
 
     /// The rules of its reloads.
     package let rules: ReloadRules
@@ -26,23 +26,22 @@ package final class RegisteredKind: Hashable, Sendable {
 
     package init(
         id: Int32, appID: Int32, app: String, isDeveloperMode: Bool, definition: KindDefinition,
-        isRetired: Bool = false, pausedAt: Timestamp? = nil, appPausedAt: Timestamp? = nil
+        isRetired: Bool = false, pause: OperatorAction? = nil, appPause: OperatorAction? = nil
     ) {
         (self.id, self.appID, self.app, self.isDeveloperMode) = (id, appID, app, isDeveloperMode)
         (self.definition, self.isRetired) = (definition, isRetired)
-        (self.pausedAt, self.appPausedAt) = (pausedAt, appPausedAt)
+        (self.pause, self.appPause) = (pause, appPause)
         rules = ReloadRules(definition, developerMode: isDeveloperMode)
         volatilePointers = definition.volatilePointers
     }
 
     /// Whether its timelines are neither claimed nor swept.
-    package var isPaused: Bool { pausedAt != nil || appPausedAt != nil }
+    package var isPaused: Bool { pause != nil || appPause != nil }
 
     package static func == (left: RegisteredKind, right: RegisteredKind) -> Bool {
         left.id == right.id && left.appID == right.appID && left.app == right.app
             && left.isDeveloperMode == right.isDeveloperMode && left.definition == right.definition
-            && left.isRetired == right.isRetired && left.pausedAt == right.pausedAt
-            && left.appPausedAt == right.appPausedAt
+            && left.isRetired == right.isRetired && left.pause == right.pause && left.appPause == right.appPause
     }
 
     package func hash(into hasher: inout Hasher) { hasher.combine(id) }
@@ -169,8 +168,9 @@ extension PostgresStatement where Self == Statements {
         PostgresQuery(
             """
             SELECT k.id, k.app_id, a.name AS app, k.name, a.developer_mode, d.definition::text AS definition,
-                   k.retired_at IS NOT NULL AS retired, k.paused_at, a.paused_at AS app_paused_at
+                   k.retired_at IS NOT NULL AS retired, \(pauseColumns)
             FROM kind k JOIN app a ON a.id = k.app_id JOIN kind_definition d ON d.kind_id = k.id
+            \(pauseJoins)
             WHERE ($1::text IS NULL OR a.name = $1::text) AND ($2::int4 IS NULL OR k.id = $2::int4)
             ORDER BY a.name, k.name
             """, app, id
@@ -181,15 +181,13 @@ extension PostgresStatement where Self == Statements {
                     try RegisteredKind(
                         id: row.value("id"), appID: row.value("app_id"), app: row.value("app"),
                         isDeveloperMode: row.value("developer_mode"), definition: definition,
-                        isRetired: row.value("retired"), pausedAt: row.optional("paused_at"),
-                        appPausedAt: row.optional("app_paused_at")))
+                        isRetired: row.value("retired"), pause: row.kindPause(), appPause: row.appPause()))
             case .failure(let error):
                 return .unreadable(
                     try UnreadableKind(
                         id: row.value("id"), appID: row.value("app_id"), app: row.value("app"), name: row.value("name"),
                         isRetired: row.value("retired"),
-                        isPaused: row.optional("paused_at", as: Timestamp.self) != nil
-                            || row.optional("app_paused_at", as: Timestamp.self) != nil, problem: "\(error)"))
+                        isPaused: row.kindPause() != nil || row.appPause() != nil, problem: "\(error)"))
             }
         }
     }

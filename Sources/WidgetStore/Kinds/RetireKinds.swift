@@ -38,7 +38,7 @@ extension WidgetStore {
 
 private let cancelKindSQL = """
     WITH target AS (
-        SELECT k.id FROM kind k JOIN app a ON a.id = k.app_id
+        SELECT k.id, k.app_id, k.id AS kind_id FROM kind k JOIN app a ON a.id = k.app_id
         WHERE a.name = $1::text AND k.name = $2::text AND k.retired_at IS NULL
         FOR NO KEY UPDATE OF k
     ), changed AS (
@@ -50,10 +50,10 @@ private let cancelKindSQL = """
         WHERE w.kind_id = t.id AND w.lane = \(ReloadLane.bulk.rawValue) AND w.generation IS NOT NULL
             AND w.leases = 0
         RETURNING cardinality(w.timelines) AS timelines
-    )
-    SELECT (SELECT count(*) FROM swept) AS sweeps,
-           (SELECT coalesce(sum(timelines), 0) FROM dropped)::int8 AS timelines
-    FROM target
+    ), total AS (
+        SELECT coalesce(sum(timelines), 0)::int8 AS timelines FROM dropped
+    ), \(recording("'cancel'", on: "target", note: ("$3", "$4"), affected: "(SELECT timelines FROM total)"))
+    SELECT (SELECT count(*) FROM swept) AS sweeps, (SELECT timelines FROM total) AS timelines FROM target
     """
 
 /// Cancelled bulk work of a kind: reloads of everyone under way and recorded sweeps, and timelines in the lists of
@@ -66,9 +66,9 @@ extension WidgetStore {
     ///
     /// - Returns: `nil` without such a kind.
     /// - Throws: `PostgresError`.
-    package func cancelWork(app: String, kind: String) async throws -> CancelledWork? {
+    package func cancelWork(app: String, kind: String, _ note: OperatorNote) async throws -> CancelledWork? {
         try await retryingConflicts {
-            try await pool.query(.cancelKind(app: app, kind: kind)).first
+            try await pool.query(.cancelKind(app: app, kind: kind, note)).first
         }
     }
 }
@@ -120,11 +120,11 @@ extension PostgresStatement where Self == Statements {
 
     /// Cancels the reloads of everyone of a kind up to its present generation: deletes its sweeps and the lists with a
     /// generation; lists that a walk still appends name no timeline. Leased lists stay, since their timelines may be
-    /// stored and not published.
+    /// stored and not published. Records the action.
     ///
     /// No row without such a kind, or if it is retired.
-    package static func cancelKind(app: String, kind: String) -> PostgresQuery<CancelledWork> {
-        PostgresQuery(cancelKindSQL, app, kind) { row in
+    package static func cancelKind(app: String, kind: String, _ note: OperatorNote) -> PostgresQuery<CancelledWork> {
+        PostgresQuery(cancelKindSQL, app, kind, note.operatorName, note.reason) { row in
             try (sweeps: row.value("sweeps"), timelines: row.value("timelines"))
         }
     }
@@ -134,40 +134,43 @@ extension PostgresStatement where Self == Statements {
 package struct PauseOutcome: Hashable, Sendable {
     /// Whether the state changed.
     package let isChanged: Bool
-    /// Begin of the pause; nil without one.
-    package let pausedAt: Timestamp?
+    /// The pause in force; nil without one.
+    package let pause: OperatorAction?
     /// Whether the kind's app is paused, so that its reloads wait anyway.
     package let isAppPaused: Bool
 }
 
 private func decodeOutcome(_ row: borrowing PostgresRow) throws(PostgresError) -> PauseOutcome {
     try PauseOutcome(
-        isChanged: row.value("changed"), pausedAt: row.optional("paused_at"), isAppPaused: row.value("app_paused"))
+        isChanged: row.value("changed"), pause: row.operatorAction(at: "paused_at", by: "paused_by", reason: "reason"),
+        isAppPaused: row.value("app_paused"))
 }
 
 extension WidgetStore {
-    /// Pauses the reloads of an app, or of one of its kinds. Events are still applied, but no timeline is claimed,
-    /// swept or collected until the resumption.
+    /// Pauses the reloads of an app, or of one of its kinds, and records who did it. Events are still applied, but no
+    /// timeline is claimed, swept or collected until the resumption. A pause in force keeps its operator and reason.
     ///
     /// - Returns: `nil` without such an app or kind.
     /// - Throws: `PostgresError`.
-    package func pause(app: String, kind: String? = nil) async throws -> PauseOutcome? {
-        try await set(isPaused: true, app, kind)
+    package func pause(app: String, kind: String? = nil, _ note: OperatorNote) async throws -> PauseOutcome? {
+        try await set(isPaused: true, app, kind, note)
     }
 
-    /// Resumes an app, or one of its kinds, and wakes the workers.
+    /// Resumes an app, or one of its kinds, records who did it, and wakes the workers.
     ///
     /// - Returns: `nil` without such an app or kind.
     /// - Throws: `PostgresError`.
-    package func resume(app: String, kind: String? = nil) async throws -> PauseOutcome? {
-        let outcome = try await set(isPaused: false, app, kind)
+    package func resume(app: String, kind: String? = nil, _ note: OperatorNote) async throws -> PauseOutcome? {
+        let outcome = try await set(isPaused: false, app, kind, note)
         if outcome != nil { await notifyWorkers() }
         return outcome
     }
 
-    private func set(isPaused: Bool, _ app: String, _ kind: String?) async throws -> PauseOutcome? {
-        guard let kind else { return try await pool.query(.pauseApp(app: app, isPaused: isPaused)).first }
-        return try await pool.query(.pauseKind(app: app, kind: kind, isPaused: isPaused)).first
+    private func set(
+        isPaused: Bool, _ app: String, _ kind: String?, _ note: OperatorNote
+    ) async throws -> PauseOutcome? {
+        guard let kind else { return try await pool.query(.pauseApp(app: app, isPaused: isPaused, note)).first }
+        return try await pool.query(.pauseKind(app: app, kind: kind, isPaused: isPaused, note)).first
     }
 
     /// Wakes the workers after a commit. Only a hint, since they also poll.
@@ -176,43 +179,59 @@ extension WidgetStore {
     }
 }
 
+/// Columns of ``PauseOutcome`` of a locked row `l` with the action `p` of its pause.
+private func outcomeColumns(isPaused: String, note: (operatorName: String, reason: String)) -> String {
+    """
+    EXISTS (SELECT FROM changed) AS changed,
+    CASE WHEN \(isPaused)::bool THEN coalesce(l.paused_at, now()) END AS paused_at,
+    CASE WHEN l.paused_at IS NULL THEN \(note.operatorName)::text ELSE p.operator END AS paused_by,
+    CASE WHEN l.paused_at IS NULL THEN \(note.reason)::text ELSE p.reason END AS reason
+    """
+}
+
+private func pauseAction(_ isPaused: String) -> String { "CASE WHEN \(isPaused)::bool THEN 'pause' ELSE 'resume' END" }
+
+private let pauseAppSQL = """
+    WITH locked AS (
+        SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
+    ), changed AS (
+        UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
+        FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
+        RETURNING a.id AS app_id, NULL::int4 AS kind_id
+    ), \(recording(pauseAction("$2"), on: "changed", note: ("$3", "$4")))
+    SELECT \(outcomeColumns(isPaused: "$2", note: ("$3", "$4"))), $2::bool AS app_paused
+    FROM locked l LEFT JOIN operator_action p
+        ON p.app_id = l.id AND p.kind_id IS NULL AND p.action = 'pause' AND p.at = l.paused_at
+    """
+
+private let pauseKindSQL = """
+    WITH locked AS (
+        SELECT k.id, k.app_id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
+        FROM kind k JOIN app a ON a.id = k.app_id
+        WHERE a.name = $1::text AND k.name = $2::text
+        FOR NO KEY UPDATE OF k
+    ), changed AS (
+        UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
+        FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
+        RETURNING k.app_id, k.id AS kind_id
+    ), \(recording(pauseAction("$3"), on: "changed", note: ("$4", "$5")))
+    SELECT \(outcomeColumns(isPaused: "$3", note: ("$4", "$5"))), l.app_paused
+    FROM locked l LEFT JOIN operator_action p
+        ON p.app_id = l.app_id AND p.kind_id = l.id AND p.action = 'pause' AND p.at = l.paused_at
+    """
+
 extension PostgresStatement where Self == Statements {
-    /// Pauses or resumes an app; no row without one.
-    package static func pauseApp(app: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
-        PostgresQuery(
-            """
-            WITH locked AS (
-                SELECT a.id, a.paused_at FROM app a WHERE a.name = $1::text FOR NO KEY UPDATE
-            ), changed AS (
-                UPDATE app a SET paused_at = CASE WHEN $2::bool THEN now() END
-                FROM locked l WHERE a.id = l.id AND (l.paused_at IS NOT NULL) <> $2::bool
-                RETURNING a.id
-            )
-            SELECT EXISTS (SELECT FROM changed) AS changed,
-                   CASE WHEN $2::bool THEN coalesce(l.paused_at, now()) END AS paused_at, $2::bool AS app_paused
-            FROM locked l
-            """, app, isPaused
-        ) { row in try decodeOutcome(row) }
+    /// Pauses or resumes an app, and records a change; no row without the app.
+    package static func pauseApp(app: String, isPaused: Bool, _ note: OperatorNote) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(pauseAppSQL, app, isPaused, note.operatorName, note.reason) { row in try decodeOutcome(row) }
     }
 
-    /// Pauses or resumes a kind, retired ones included; no row without one.
-    package static func pauseKind(app: String, kind: String, isPaused: Bool) -> PostgresQuery<PauseOutcome> {
-        PostgresQuery(
-            """
-            WITH locked AS (
-                SELECT k.id, k.paused_at, a.paused_at IS NOT NULL AS app_paused
-                FROM kind k JOIN app a ON a.id = k.app_id
-                WHERE a.name = $1::text AND k.name = $2::text
-                FOR NO KEY UPDATE OF k
-            ), changed AS (
-                UPDATE kind k SET paused_at = CASE WHEN $3::bool THEN now() END
-                FROM locked l WHERE k.id = l.id AND (l.paused_at IS NOT NULL) <> $3::bool
-                RETURNING k.id
-            )
-            SELECT EXISTS (SELECT FROM changed) AS changed,
-                   CASE WHEN $3::bool THEN coalesce(l.paused_at, now()) END AS paused_at, l.app_paused
-            FROM locked l
-            """, app, kind, isPaused
-        ) { row in try decodeOutcome(row) }
+    /// Pauses or resumes a kind, retired ones included, and records a change; no row without the kind.
+    package static func pauseKind(
+        app: String, kind: String, isPaused: Bool, _ note: OperatorNote
+    ) -> PostgresQuery<PauseOutcome> {
+        PostgresQuery(pauseKindSQL, app, kind, isPaused, note.operatorName, note.reason) { row in
+            try decodeOutcome(row)
+        }
     }
 }

@@ -45,8 +45,9 @@ private func facts(
     facts.isStored = isStored
     facts.snapshotAt = try row.optional("snapshot_at")
     facts.placeholderAt = try row.optional("placeholder_at")
-    facts.kindPausedAt = try row.optional("kind_paused_at")
-    facts.appPausedAt = try row.optional("app_paused_at")
+    facts.kindPause = try row.kindPause()
+    facts.appPause = try row.appPause()
+    facts.cancellation = try row.operatorAction(at: "cancelled_at", by: "cancelled_by", reason: "cancel_reason")
     facts.sweepsAhead = try row.optional("sweep_events")
     facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
     if try row.optional("outage_since", as: Timestamp.self) != nil {
@@ -75,8 +76,9 @@ private func causes(
 }
 
 private let readExplanationSQL = """
-    SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, a.paused_at AS app_paused_at,
-           k.name AS kind, d.definition::text AS definition, k.paused_at AS kind_paused_at, k.retired_at, k.bumped_at,
+    SELECT \(ClaimedTimeline.columns()), a.name AS app, a.developer_mode, \(pauseColumns),
+           c.at AS cancelled_at, c.operator AS cancelled_by, c.reason AS cancel_reason,
+           k.name AS kind, d.definition::text AS definition, k.retired_at, k.bumped_at,
            w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id,
            w.placed_at AS widget_placed_at, w.time_zone AS widget_time_zone, w.timeline_id,
            t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic, t.decision_partition,
@@ -88,6 +90,12 @@ private let readExplanationSQL = """
     JOIN widget w ON w.app_id = a.id
     JOIN kind k ON k.id = w.kind_id AND k.app_id = a.id
     JOIN kind_definition d ON d.kind_id = k.id
+    \(pauseJoins)
+    LEFT JOIN LATERAL (
+        SELECT o.at, o.operator, o.reason FROM operator_action o
+        WHERE o.app_id = a.id AND o.kind_id = k.id AND o.action = 'cancel'
+        ORDER BY o.at DESC LIMIT 1
+    ) c ON k.cancelled_generation > 0
     LEFT JOIN timeline t ON t.id = w.timeline_id AND t.kind_id = k.id
     LEFT JOIN snapshot p ON p.timeline_id = t.id
     LEFT JOIN placeholder h ON h.kind_id = k.id AND h.family = w.family AND h.locale = w.locale

@@ -246,8 +246,8 @@ extension RegisteredKind {
     fileprivate func state(move: KindMove?) -> String {
         var words: [String] = []
         if isRetired { words.append("retired") }
-        if pausedAt != nil { words.append("paused") }
-        if appPausedAt != nil { words.append("app paused") }
+        if pause != nil { words.append("paused") }
+        if appPause != nil { words.append("app paused") }
         if move != nil { words.append("moving") }
         return words.isEmpty ? "live" : words.joined(separator: ", ")
     }

@@ -28,6 +28,12 @@ struct OperateTests {
 
     private static let app = TestKinds.app
 
+    /// Operator of commands that the test runs.
+    private static let user: String = {
+        let process = ProcessInfo.processInfo
+        return "\(process.environment["SUDO_USER"] ?? process.userName) (command line)"
+    }()
+
     @Test("`pause` reports its effect, can be repeated, and shows in the lists")
     func pausing() async throws {
         try await withStore { store in
@@ -35,8 +41,12 @@ struct OperateTests {
             var result = try await freshet("pause", "--app", Self.app, "--kind", "Purchases")
             #expect(result.status == 0 && result.out == "paused com.example.bank Purchases\n")
             result = try await freshet("pause", "--app", Self.app, "--kind", "Purchases")
-            #expect(result.status == 0 && result.out.contains("was paused already, since 20"))
-            let app = try await freshet.json("pause", "--app", Self.app)
+            #expect(result.status == 0 && result.out.contains("was paused already, by \(Self.user) since 20"))
+            let app = try await freshet.json("pause", "--app", Self.app, "--reason", "a <new> schema")
+            #expect(app["pause"]?["by"] == .string(Self.user) && app["pause"]?["reason"] == "a <new> schema")
+            let long = String(repeating: "x", count: 201)
+            let refused = try await freshet("pause", "--app", Self.app, "--reason", long)
+            #expect(refused.status == 64 && refused.err.contains("must be at most 200 characters, is 201"))
             #expect(app["paused"] == true && app["changed"] == true && app["kind"] == .null)
 
             let list = try await freshet("kinds", "list").out.split(separator: "\n").map(String.init)

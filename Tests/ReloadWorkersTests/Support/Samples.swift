@@ -24,7 +24,7 @@ enum Sample {
             definition: KindDefinition(
                 name: "K\(id)", providerURL: url, maxBatch: maxBatch, timeout: timeout,
                 placeholder: .object(JSONObject())),
-            isRetired: isRetired, pausedAt: pausedAt)
+            isRetired: isRetired, pause: pausedAt.map { OperatorAction(at: $0, note: nil) })
     }
 
     static func directory(_ kinds: [RegisteredKind] = [kind()]) -> KindDirectory {

@@ -24,13 +24,15 @@ struct ConsoleAuditTests {
     private static let kind = "/console/kinds/Purchases"
     private static let letters = "/console/dead-letters"
 
+    private static let confirmed = ["confirmed": "yes"]
+
     private static let acts = [
-        Act(path: "/console/app/pause", page: "/console/kinds", what: "pauseApp"),
-        Act(path: "/console/app/resume", page: "/console/kinds", what: "resumeApp"),
-        Act(path: kind + "/pause", page: kind, what: "pauseKind"),
-        Act(path: kind + "/resume", page: kind, what: "resumeKind"),
-        Act(path: kind + "/reload", page: kind, what: "requestReload", outcome: "202"),
-        Act(path: kind + "/cancel", page: kind, what: "consoleCancel"),
+        Act(path: "/console/app/pause", page: "/console/kinds", fields: confirmed, what: "pauseApp"),
+        Act(path: "/console/app/resume", page: "/console/kinds", fields: confirmed, what: "resumeApp"),
+        Act(path: kind + "/pause", page: kind, fields: confirmed, what: "pauseKind"),
+        Act(path: kind + "/resume", page: kind, fields: confirmed, what: "resumeKind"),
+        Act(path: kind + "/reload", page: kind, fields: confirmed, what: "requestReload", outcome: "202"),
+        Act(path: kind + "/cancel", page: kind, fields: confirmed, what: "consoleCancel"),
         Act(path: kind + "/test", page: "/console/providers", what: "testProvider"),
         Act(path: "/console/widgets/w1/reload", page: "/console/widgets/w1", what: "requestReload", outcome: "202"),
         Act(path: "/console/manifest", page: "/console/manifest", fields: ["manifest": "x"], what: "consoleManifest"),
@@ -98,7 +100,7 @@ struct ConsoleAuditTests {
                 _ = try await browser.post("/console/app/pause", from: nil)
                 let viewer = ConsoleClient(api)
                 _ = try await viewer.signIn(try await api.viewer())
-                _ = try await viewer.post("/console/app/pause", from: "/console/kinds")
+                _ = try await viewer.post("/console/app/pause", from: "/console/kinds", Self.confirmed)
                 // The limit lets another one pass every few seconds.
                 while try await browser.signIn("wrong").status != 429 {}
                 let lines = log.lines.filter { $0.text == "audit" }.map { line in

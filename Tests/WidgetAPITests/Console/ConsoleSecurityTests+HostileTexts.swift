@@ -95,15 +95,21 @@ extension ConsoleSecurityTests {
                     INSERT INTO person (app_id, user_id, arrangement)
                     SELECT a.id, 'u1', '\(arrangement)' FROM app a WHERE a.name = '\(TestKinds.app)'
                     """)
+                let reason = String(text.unicodeScalars.prefix(OperatorNote.maximumReasonLength / 2))
+                let note = OperatorNote(by: text, reason: reason)
+                _ = try await store.store.pause(app: TestKinds.app, kind: "Purchases", note)
+                if index == 0 { _ = try await store.store.pause(app: TestKinds.app, note) }
                 try await withAPI(store, console: console) { api in
                     let browser = ConsoleClient(api)
                     #expect(try await browser.signIn(api.token).status == 303)
                     let widget = "/console/widgets/\(Text.percentEncoded(text))"
                     var shown = [try await browser.get(widget)]
                     #expect(index > 0 || shown[0].text.contains("stacks-title"))
-                    for page in ["", "/doctor", "/kinds", "/kinds/Purchases", "/providers", "/widgets"] {
+                    for page in ["", "/doctor", "/kinds", "/kinds/Purchases", "/providers", "/widgets", "/actions"] {
                         shown.append(try await browser.get("/console\(page)"))
                     }
+                    shown.append(
+                        try await browser.post("/console/kinds/Purchases/resume", from: "/console/kinds/Purchases"))
                     for manifest in ["works", "fails"] {
                         let answer = try await browser.post(
                             "/console/manifest", from: "/console/manifest", ["manifest": manifest])

@@ -31,7 +31,7 @@ struct ConsoleSecurityTests {
         "/console", "/console/doctor", "/console/kinds", "/console/kinds/Purchases", "/console/manifest",
         "/console/simulator",
         "/console/widgets", "/console/widgets/w1", "/console/dead-letters", "/console/dead-letters/1",
-        "/console/providers",
+        "/console/providers", "/console/actions", "/console/actions?kind=Purchases",
     ]
 
     private static func changes(_ store: TestStore) async throws -> Int {
@@ -268,7 +268,10 @@ struct ConsoleSecurityTests {
             }
             let other = ConsoleClient(api)
             #expect(try await other.signIn(try await api.tokens.token(app: TestKinds.otherApp)).status == 303)
-            for page in ["/console/widgets/w1", "/console/dead-letters/1", "/console/kinds/DueDate"] {
+            for page in [
+                "/console/widgets/w1", "/console/dead-letters/1", "/console/kinds/DueDate",
+                "/console/actions?kind=DueDate",
+            ] {
                 #expect(try await other.get(page).status == 404, "\(page)")
             }
             for page in [
@@ -282,7 +285,10 @@ struct ConsoleSecurityTests {
             #expect(try await other.get("/console/doctor").text.contains("events of \(TestKinds.otherApp)<"))
             _ = try await other.post(
                 "/console/dead-letters/discard", from: "/console/kinds", ["letter": "1", "confirmed": "yes"])
-            #expect(try await other.post("/console/kinds/DueDate/pause", from: "/console/kinds").status == 404)
+            for fields in [[:], ["confirmed": "yes"]] {
+                let pause = try await other.post("/console/kinds/DueDate/pause", from: "/console/kinds", fields)
+                #expect(pause.status == 404)
+            }
             #expect(try await Self.changes(store) == 0)
         }
     }

@@ -171,16 +171,45 @@ def focus_order(console):
     browser.wait("document.activeElement.id", "main")
 
 
+def act(console, selector, reason=""):
+    """Clicks an action, gives a reason, and confirms it."""
+    console.submit(selector, text("h1") + ".endsWith('?')")
+    assert "timeline" in console.browser.run(text("#action-title + p strong")), "no number of timelines"
+    console.browser.run(f"document.querySelector('#reason').value = {json.dumps(reason)}")
+    console.submit("main form button", "location.pathname === '/console/actions'")
+
+
 def kinds(console):
+    browser = console.browser
     console.open("/console/kinds")
-    console.submit("form[action$='/app/pause'] button", text(STATUS) + ".includes('paused')")
+    console.submit("form[action$='/app/pause'] button", text("h1") + " === 'Pause?'")
+    console.look(None, "pause")
+    # Going back pauses nothing.
+    console.submit("main .actions a", "location.pathname === '/console/kinds'")
+    hostile = "<img src=x onerror=alert(1)> the bank's \"migration\""
+    act(console, "form[action$='/app/pause'] button", hostile)
+    assert "are paused" in browser.run(text(STATUS))
+    assert hostile in browser.run(text("tbody tr")) and "tester" in browser.run(text("tbody tr"))
+    assert browser.run("document.querySelector('main img')") is None
+    console.look(None, "actions")
+    console.open("/console")
+    for part in ("is paused by tester since", "onerror"):
+        assert part in browser.run("document.querySelector('#verdict').textContent"), f"the verdict has no {part}"
+    console.open("/console/widgets/w1")
+    assert "the app are paused by tester since" in browser.run(text("#why")), "the widget does not say who paused it"
+    console.open("/console/kinds")
     # By keyboard alone.
-    reach(console.browser, "form[action$='/app/resume'] button")
-    console.browser.key("Enter")
-    console.browser.wait("document.readyState === 'complete' && " + text(STATUS) + ".includes('resumed')")
-    console.open("/console/kinds/Purchases")
+    reach(browser, "form[action$='/app/resume'] button")
+    browser.key("Enter")
+    browser.wait("document.readyState === 'complete' && " + text("h1") + " === 'Resume?'")
+    assert "Paused by tester" in browser.run(text("main"))
+    reach(browser, "main form button")
+    browser.key("Enter")
+    browser.wait("document.readyState === 'complete' && " + text(STATUS) + ".includes('resumed')")
     for action, word in (("pause", "paused"), ("resume", "resumed"), ("reload", "requested"), ("cancel", "cancelled")):
-        console.submit(f"form[action$='/Purchases/{action}'] button", text(STATUS) + f".includes('{word}')")
+        console.open("/console/kinds/Purchases")
+        act(console, f"form[action$='/Purchases/{action}'] button")
+        assert word in browser.run(text(STATUS)), f"{action}: {browser.run(text(STATUS))}"
     console.open("/console/manifest")
     console.choose_manifest("app: other")
     console.submit("main button", "document.querySelector('.difference') !== null")
@@ -379,7 +408,7 @@ def use(browser, url, token, viewer, pipe, folder):
         "manifest": "/console/manifest", "widgets": "/console/widgets", "widget": "/console/widgets/w1",
         "widget-without-content": "/console/widgets/w2", "dead-letters": "/console/dead-letters",
         "dead-letter": "/console/dead-letters/1", "providers": "/console/providers",
-        "simulator": "/console/simulator",
+        "simulator": "/console/simulator", "progress": "/console/actions",
     }
     for name, path in pages.items():
         console.look(path, name)
@@ -403,13 +432,16 @@ def use(browser, url, token, viewer, pipe, folder):
         "kind": "Statistics of 7 days", "manifest": "Nothing is changed", "widgets": "w1", "widget": "later",
         "widget-without-content": "No timeline is stored",
         "dead-letters": "freshet.pushes/0@9", "dead-letter": "Payload", "providers": "Last error", "simulator": "First day",
+        "progress": "Work now",
     }
     for name, path in pages.items():
         browser.open(url + path, "document.readyState === 'complete' && document.querySelector('main h1') !== null")
         assert readable[name] in browser.run("document.querySelector('main').innerText"), f"{name} needs scripts"
-    console.open("/console/kinds")
     for action, word in (("pause", "paused"), ("resume", "resumed")):
+        browser.open(url + "/console/kinds", "document.readyState === 'complete' && document.querySelector('h1') !== null")
         browser.click(f"form[action$='/app/{action}'] button")
+        browser.wait("document.readyState === 'complete' && " + text("h1") + ".endsWith('?')")
+        browser.click("main form button")
         browser.wait("document.readyState === 'complete' && " + text(STATUS) + f".includes('are {word}')")
     browser.set_scripts(True)
     console.open("/console/kinds")

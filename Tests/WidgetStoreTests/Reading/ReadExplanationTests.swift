@@ -86,7 +86,7 @@ struct ReadExplanationTests {
             ]
             #expect(times == [0, 5, 6, 7, 8].map(Self.minute))
             #expect(
-                [facts.appPausedAt, facts.kindPausedAt]
+                [facts.appPause?.at, facts.kindPause?.at]
                     == ["2026-06-22T01:00:00Z", "2026-06-22T03:00:00Z"].map { Timestamp(rfc3339: $0) })
             #expect(facts.decision == .reloaded && facts.rule == .token && facts.fetchTime == .milliseconds(123))
             #expect(facts.attempts == 3 && facts.lane == .push && !facts.isRetired && facts.isStored)

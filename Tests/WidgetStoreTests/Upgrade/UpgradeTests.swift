@@ -34,6 +34,7 @@ struct UpgradeTests {
         "a8a3a450be776c096b2a6de4a8f41a52d8d7e6c3fbc68ca7fe6a3667b20bf4b3",
         "86a85e0f5ffa424ee743b993d1ac30239dc567080530f7bcf5283eca4a14d898",
         "c87c5dacc59a670dc72d81d44f8a6b765c6b989fce0629daaf3274946073fb98",
+        "07d52c52a3bbd7d43d60d142ebbdfbf1f85ff253d82b5fb9bc7f891b39fd5e76",
     ]
 
     @Test("A migration never changes, not even in a comment")
