@@ -269,6 +269,7 @@ extension ConsoleVisit {
             "steps": JSONValue.array(explained.steps(timeline, device)),
             "stacks": JSONValue.array(stacks.map { Self.json(of: $0, marking: id) }), "hasStacks": !stacks.isEmpty,
             "device": device?.json ?? .null, "message": message,
+            "history": JSONValue.array(explained.explanation.timeline?.history.map(\.json) ?? []),
             "explanationJSON": explained.json.pretty, "timelineJSON": document.map(\.pretty) ?? "",
             "hasForm": try await hasForm(widget), "axis": axis(widget, timeline),
         ]

@@ -74,6 +74,7 @@ extension ExplainedWidget {
             object["pause"] = ["kind": facts.kindPause?.json ?? .null, "app": facts.appPause?.json ?? .null]
             object["shows"] = timeline.shownJSON
             object["outage"] = facts.outage?.json ?? .null
+            object["history"] = .array(timeline.history.map(\.json))
         } else {
             let isReplaced = !widget.isRemoved && widget.timeline == nil
             object["status"] = .string(widget.isRemoved ? "removed" : isReplaced ? "replaced" : "unreadable")
@@ -150,6 +151,17 @@ extension ProviderOutage {
         [
             "provider": .string(provider), "since": .time(since), "message": .string(message),
             "probeAt": .time(probeAt), "processes": .count(processes), "workers": .count(workers),
+        ]
+    }
+}
+
+extension DecisionRecord {
+    /// The decision, as the API, the console and the commands show it.
+    package var json: JSONValue {
+        [
+            "at": .time(at), "decision": .string(decision.name), "rule": .string(rule.name),
+            "reason": .text(reason?.name), "fetchMilliseconds": .count(fetchTime?.wholeMilliseconds),
+            "text": .string(decision.words + (rule == .none ? "" : ": \(rule.meaning)")),
         ]
     }
 }

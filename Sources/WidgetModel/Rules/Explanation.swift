@@ -385,6 +385,21 @@ extension ReloadFacts {
 }
 
 extension Decision {
+    /// The decision in the past tense.
+    package var words: String {
+        switch self {
+        case .none: "nothing decided"
+        case .reloaded: "reloaded"
+        case .unchanged: "fetched without a visible change"
+        case .failed: "the fetch failed"
+        case .deferred: "deferred"
+        case .released: "given back without a result"
+        case .slept: "put to sleep"
+        case .merged: "merged with a pending reload"
+        case .refused: "a request was refused"
+        }
+    }
+
     /// The rule of a decision that was stored without one.
     fileprivate var usualRule: ReloadRule? {
         switch self {

@@ -18,7 +18,8 @@ private func timeline(
     }
     return try WidgetExplanation.Timeline(
         facts: facts(claimed, row, isStored: content != nil), widgets: row.value("widgets"), viewedAt: claimed.viewedAt,
-        content: content, causes: causes(claimed, row))
+        content: content, causes: causes(claimed, row),
+        history: row.optional("history").map { DecisionRecord.history(stored: $0) } ?? [])
 }
 
 private func facts(
@@ -82,7 +83,7 @@ private let readExplanationSQL = """
            w.id AS widget, w.family AS widget_family, w.user_id AS widget_user, w.device_id,
            w.placed_at AS widget_placed_at, w.time_zone AS widget_time_zone, w.timeline_id,
            t.listed_lane, t.last_decision, t.decision_rule, t.decided_at, t.decision_topic, t.decision_partition,
-           t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at,
+           t.decision_offset, t.decision_reason, t.fetch_milliseconds, t.stored_at, t.history,
            octet_length(t.content) AS content_bytes, p.stored_at AS snapshot_at, h.fetched_at AS placeholder_at,
            l.lease AS list_lease, l.ready_at AS list_ready_at, v.widgets, n.sweep_events,
            coalesce(d.definition->>'providerURL', '') AS provider, b.*
@@ -159,6 +160,8 @@ package struct WidgetExplanation: Sendable {
         package let content: (revision: Int64, storedAt: Timestamp, bytes: Int)?
         /// Known causes of the latest request, decision and reload of everyone.
         package let causes: [ExplainedCause]
+        /// The latest ``DecisionRecord/kept`` decisions, latest first.
+        package let history: [DecisionRecord]
     }
 
     /// Reason why this version does not reload the widget, which a newer version has written; nil if it does.

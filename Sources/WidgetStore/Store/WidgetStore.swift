@@ -66,6 +66,7 @@ extension PostgresMigration {
         migration(20, "open_breakers", PackageResources.m0020_open_breakers_sql),
         migration(21, "processes", PackageResources.m0021_processes_sql),
         migration(22, "operator_actions", PackageResources.m0022_operator_actions_sql),
+        migration(23, "decision_history", PackageResources.m0023_decision_history_sql),
     ]
 
     private static func migration(_ version: Int, _ name: String, _ text: [UInt8]) -> PostgresMigration {

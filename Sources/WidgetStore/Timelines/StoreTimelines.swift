@@ -33,6 +33,19 @@ private let storeTimelinesInput = InputColumns<TimelineJob>([
     .init("fetch_milliseconds") { $0.fetchTime.map { Int32(clamping: $0.wholeMilliseconds) } },
 ])
 
+/// Expression of a timeline's history with a decision that is made now.
+///
+/// - Parameter input: makes the expression of an input's column.
+private func recordedHistory(_ input: (String) -> String) -> String {
+    """
+    substring(
+        decision_record(
+            now(), \(input("decision")), \(input("rule")), \(input("reason")), \(input("fetch_milliseconds")))
+            || coalesce(t.history, '')
+        FOR \(DecisionRecord.kept * DecisionRecord.storedBytes))
+    """
+}
+
 /// Texts of the statements that store, for the chaos tests: they replace them to show that they notice.
 package enum StoreTexts {
     /// The row is as the claim read it, but for requests.
@@ -68,7 +81,8 @@ private func storing(_ input: (String) -> String, if check: String) -> String {
                 rendered_at = now(), attempts = 0, budget = \(input("budget")), last_decision = \(input("decision")),
                 decision_rule = \(input("rule")), decision_reason = \(input("reason")), decided_at = now(),
                 decision_topic = \(input("cause_topic")), decision_partition = \(input("cause_partition")),
-                decision_offset = \(input("cause_offset")), fetch_milliseconds = \(input("fetch_milliseconds"))
+                decision_offset = \(input("cause_offset")), fetch_milliseconds = \(input("fetch_milliseconds")),
+                history = \(recordedHistory(input))
             FROM ordered i
             WHERE t.id = i.id AND \(check)
             RETURNING t.id, t.kind_id, t.listed_at, t.listed_lane, t.listed_anew, t.eligible_at, t.content_revision,
@@ -224,7 +238,8 @@ private let rescheduleTimelinesSQL = """
             decision_topic = CASE WHEN \(isSilent) THEN t.decision_topic ELSE i.cause_topic END,
             decision_partition = CASE WHEN \(isSilent) THEN t.decision_partition ELSE i.cause_partition END,
             decision_offset = CASE WHEN \(isSilent) THEN t.decision_offset ELSE i.cause_offset END,
-            fetch_milliseconds = coalesce(i.fetch_milliseconds, t.fetch_milliseconds)
+            fetch_milliseconds = coalesce(i.fetch_milliseconds, t.fetch_milliseconds),
+            history = CASE WHEN \(isSilent) THEN t.history ELSE \(recordedHistory { "i.\($0)" }) END
         FROM ordered i
         WHERE t.id = i.id AND CASE WHEN i.retry_at IS NOT NULL THEN t.revision = i.read_revision
                                    ELSE i.swept OR t.listed_at = i.list_due END

@@ -72,12 +72,13 @@ struct CapacityCommand: AsyncParsableCommand {
     private static let ingestEvent = 0.004
     private static let ingestMark = 0.001
     private static let workers = 0.029
-    /// WAL of a reload whose content is unchanged, and of storing 650 bytes of changed content.
-    private static let wal = 750.0
+    /// WAL of a reload whose content is unchanged, with a full history of decisions, and of storing 650 bytes of changed
+    /// content.
+    private static let wal = 1_160.0
     private static let walOfContent = 570.0
     /// Disk of a widget's row and of a timeline's without its content, indexes included.
     private static let widgetBytes = 310.0
-    private static let timelineBytes = 420.0
+    private static let timelineBytes = 820.0
     /// Ratio of a page to the rows that it is filled with (fillfactor 60).
     private static let freeSpace = 1.6
 

@@ -10,10 +10,6 @@ import WidgetModel
 import WidgetStore
 
 struct ExplainCommand: AppCommand {
-    private static let historyLimit = 50
-    /// Messages of each partition that are looked through, from the end.
-    private static let scannedDecisions: Int64 = 50_000
-
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Explains why a widget did or did not reload, and when it will reload next.",
@@ -22,9 +18,7 @@ struct ExplainCommand: AppCommand {
             budget, the next due time and its reason. The events' ids and times are read from Kafka, if \
             kafka.bootstrapServers is set and the log still has them.
 
-            --history shows the last \(Self.historyLimit) decisions on the widget's timeline instead, which workers publish to \
-            topics.decisions if workers.publishDecisions is on. It looks through the last \(Self.scannedDecisions) messages of each \
-            partition.
+            --history shows the last \(DecisionRecord.kept) decisions on the widget's timeline instead.
 
             --stack explains a stack of --user instead: which widget is on top and why, why the others are not, and what is \
             planned for the next 24 hours.
@@ -48,7 +42,7 @@ struct ExplainCommand: AppCommand {
     @Option(help: "The device of the stack; all devices otherwise.")
     var device: String?
 
-    @Flag(help: "Show the last decisions on the widget's timeline, oldest first.")
+    @Flag(help: "Show the last decisions on the widget's timeline, latest first.")
     var history = false
 
     @OptionGroup var options: AppOptions
@@ -67,55 +61,21 @@ struct ExplainCommand: AppCommand {
             let events = ignored.map { "; ignored: \($0.sentence())" }.joined()
             throw CommandFailure(.failure, "app \(Text.quoted(app)) has no widget \(Text.quoted(widget))\(events)")
         }
-        if history { return try await showHistory(explanation.timelineID, settings) }
+        if history { return showHistory(explanation.timeline?.history ?? []) }
         let reader = settings.namedKafka.map { KafkaReader(configuration: $0, logger: .ofCommands) }
         let lookup = EventLookup(reader: reader, topics: settings.topics.inputs, sorts: settings.topics.inputSorts)
         let explained = try await ExplainedWidget(explanation, ignored: ignored, lookup: lookup, from: store)
         output.print(explained.json, or: explained.lines.joined(separator: "\n"))
     }
 
-    private func showHistory(_ timeline: TimelineID?, _ settings: Settings) async throws {
-        guard let kafka = settings.namedKafka else {
-            throw CommandFailure(.configuration, "--history reads topics.decisions: set kafka.bootstrapServers")
-        }
-        let topic = settings.topics.decisions
-        let entries = if let timeline { try await decisions(on: timeline, in: topic, kafka) } else { [JSONValue]() }
+    private func showHistory(_ history: [DecisionRecord]) {
         output.print(
-            entries,
+            history.map(\.json),
             columns: [
-                "TIME": "time", "DECISION": "decision", "RULE": "rule", "REASON": "reason", "CAUSE": "cause",
-                "DUE": "dueAt",
+                "TIME": "at", "DECISION": "decision", "RULE": "rule", "REASON": "reason",
+                "FETCH MS": "fetchMilliseconds", "MEANING": "text",
             ])
-        if entries.isEmpty {
-            Terminal.complain("\(settings.topics.decisions) has no decisions on it: is workers.publishDecisions on?")
-        }
-    }
-
-    /// The last decisions on a timeline with their times, oldest first.
-    private func decisions(on timeline: TimelineID, in topic: String, _ kafka: KafkaConfiguration) async throws
-        -> [JSONValue]
-    {
-        let admin = KafkaAdmin(configuration: kafka, timeout: .seconds(10), logger: .ofCommands)
-        let reader = KafkaReader(configuration: kafka, logger: .ofCommands)
-        guard let description = try await admin.describe(topics: [topic]).first else { return [] }
-        let places = description.partitions.map { TopicPartition(topic: topic, partition: $0.id) }
-        let key = Array(timeline.description.utf8)
-        var entries: [(time: String, decision: JSONValue)] = []
-        for (place, bounds) in try await admin.bounds(of: places) where !bounds.isEmpty {
-            let first = max(bounds.lowerBound, bounds.upperBound - Self.scannedDecisions)
-            guard let batch = try await reader.messages(of: place, at: first...bounds.upperBound - 1) else { continue }
-            for index in 0..<batch.count {
-                guard let range = batch.key(index), batch.bytes[range].elementsEqual(key),
-                    let value = batch.value(index), let decision = try? JSONValue.parse(Array(batch.bytes[value]))
-                else { continue }
-                let time = batch.header(index, named: "ce_time").map { batch.bytes[$0] } ?? []
-                entries.append((String(decoding: time, as: UTF8.self), decision))
-            }
-        }
-        // The events of one timeline are in one partition, unless the number of partitions was changed.
-        return entries.sorted { $0.time < $1.time }.suffix(Self.historyLimit).map {
-            $0.decision.adding("time", .string($0.time))
-        }
+        if history.isEmpty { Terminal.complain("nothing has been decided yet") }
     }
 
     /// Explains the stacks of a name, one on each device.

@@ -107,6 +107,13 @@ struct ConsoleBrowserTests {
             let id = try #require(try await store.place([.test("w1", configuration: "{\"card\":\"acme\"}")]).first)
             try await store.saveStored(Self.timeline, id, hash: 3)
             try await store.saveSchedule(of: "u1", widget: "w1", revision: 7)
+            try await store.sql(
+                """
+                UPDATE timeline SET history = (SELECT string_agg(decision_record(
+                    now() - n * interval '1 minute', (CASE WHEN n % 2 = 1 THEN 3 ELSE 1 END)::int2,
+                    (CASE WHEN n % 2 = 1 THEN 33 ELSE 4 END)::int2, 4::int2, 15 + n), '' ORDER BY n)
+                    FROM generate_series(1, 50) n)
+                """)
             let failing = try #require(try await store.place([.test("w2", user: "u2")]).first)
             try await store.sql("UPDATE timeline SET attempts = 1 WHERE identity = '\(failing)'")
             for offset in 1...3 {

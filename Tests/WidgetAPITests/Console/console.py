@@ -239,6 +239,10 @@ def widget(console):
     browser.wait(text("[data-entry]:not([hidden])") + ".includes('later')")
     console.submit("form[action$='/w1/reload'] button", text(STATUS) + ".includes('requested')")
     assert "home on d1" in browser.run(text("main")), "the stack is not shown"
+    rows = "[...document.querySelectorAll('#history tbody tr')].map(r => r.textContent)"
+    history = browser.run(rows)
+    assert len(history) == 50 and "the provider did not answer in time" in history[0], history[:2]
+    assert "65" in history[-1] and "operator" in history[-1], history[-1]
     # A live part changes without reloading the page.
     browser.run("window.isOld = true")
     console.ask("store")

@@ -35,6 +35,7 @@ struct UpgradeTests {
         "86a85e0f5ffa424ee743b993d1ac30239dc567080530f7bcf5283eca4a14d898",
         "c87c5dacc59a670dc72d81d44f8a6b765c6b989fce0629daaf3274946073fb98",
         "07d52c52a3bbd7d43d60d142ebbdfbf1f85ff253d82b5fb9bc7f891b39fd5e76",
+        "ee427854d302fa215eeddc0c7fc1028f01d7e6377cce4a7784e26e476c6abab3",
     ]
 
     @Test("A migration never changes, not even in a comment")
