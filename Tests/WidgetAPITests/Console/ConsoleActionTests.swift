@@ -83,7 +83,7 @@ struct ConsoleActionTests {
             let reason = ["confirmed": "yes", "reason": "the \"bank\" <migrates>"]
             #expect(try await browser.post("/console/app/pause", from: "/console/kinds", reason).status == 303)
             let line = try await Self.headline(browser)
-            #expect(line.contains("The app com.example.bank is paused by night@example.com since 20"), "\(line)")
+            #expect(line.contains("The app com.example.bank is paused by night@example.com since <time datetime=\"20"), "\(line)")
             #expect(
                 line.contains("3 widgets wait; reason: &quot;the \\&quot;bank\\&quot; &lt;migrates&gt;&quot;"),
                 "\(line)")
@@ -94,7 +94,7 @@ struct ConsoleActionTests {
                     "\(page)")
             }
             let asked = try await browser.post("/console/app/resume", from: "/console/kinds").text
-            #expect(asked.contains("Paused by night@example.com since 20"))
+            #expect(asked.contains("Paused by night@example.com since <time datetime=\"20"))
             let told = try await api.json("\(TestAPI.base)/widgets/w1/explanation").document
             let next = told["next"]?["text"]?.stringValue ?? ""
             #expect(next.hasPrefix("reloads of the app are paused by night@example.com since 20"), "\(next)")
@@ -112,7 +112,7 @@ struct ConsoleActionTests {
             #expect(answer["pause"]?["reason"] == "wrong dates" && answer["pause"]?["at"] == answer["pausedAt"])
             let text = try await browser.get("/console").text
             #expect(
-                text.contains("The kind DueDate is paused by \(name) since 20")
+                text.contains("The kind DueDate is paused by \(name) since <time datetime=\"20")
                     && text.contains(": 1 widget waits; reason"))
             #expect(text.contains("href=\"/console/widgets?kind=DueDate&amp;state=paused\""))
             let kind = try await api.json("\(TestAPI.base)/kinds/DueDate").document
