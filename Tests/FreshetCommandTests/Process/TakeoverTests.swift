@@ -99,7 +99,7 @@ struct TakeoverTests {
                 let health = HealthProbe(port: Int(try #require(ready["apiPort"]?.numberValue?.int64)))
                 // A check of the readiness may exceed its time limit on a busy machine.
                 try await eventually("the process reports that it is ready") {
-                    try await health.ask("ready").document == ["status": "ready", "missing": []]
+                    try await health.ask("ready").document["status"] == "ready"
                 }
             }
             try await installation.publish(
