@@ -68,6 +68,7 @@ package struct WorkerService: Service {
     package var kindRecorder: KindRecorder { context.kinds }
 
     /// Latest requests to the providers of an app, by URL.
+    package var failures: [ReportedFailure] { context.protection.failures() }
     package func providers(of app: String) -> [String: ProviderRecord] { context.protection.records(of: app) }
 
     /// Works until graceful shutdown, then finishes the timelines in flight within the grace time and gives back the

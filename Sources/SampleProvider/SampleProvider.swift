@@ -21,17 +21,20 @@ package final class SampleProvider: Service, Sendable {
         let latency: Duration
         /// Share of requests that are answered with 503, from 0 to 1.
         let requestFailures: Double
+        /// Whether the first request fails, so that a small demo has a failure too.
+        let failsFirst: Bool
         /// Share of timelines that are answered with an error of their own, from 0 to 1.
         let timelineFailures: Double
         /// Apps whose requests and timelines fail.
         let apps: Set<SampleApp>
 
         package init(
-            latency: Duration = .zero, requestFailures: Double = 0, timelineFailures: Double = 0,
-            apps: Set<SampleApp> = Set(SampleApp.allCases)
+            latency: Duration = .zero, requestFailures: Double = 0, failsFirst: Bool = false,
+            timelineFailures: Double = 0, apps: Set<SampleApp> = Set(SampleApp.allCases)
         ) {
             self.latency = latency
             self.requestFailures = requestFailures
+            self.failsFirst = failsFirst
             self.timelineFailures = timelineFailures
             self.apps = apps
         }
@@ -329,8 +332,15 @@ extension SampleProvider {
         let time = now()
         switch endpoint {
         case .timelines:
-            guard let (bytes, answers) = timelines(batch, of: app, contents: contents, at: time) else {
-                counters.withLock { $0.failedRequests += 1 }
+            let isFirst =
+                faults.failsFirst && faults.apps.contains(app)
+                && counters.withLock { statistics in
+                    defer { statistics.failedRequests += statistics.failedRequests == 0 ? 1 : 0 }
+                    return statistics.failedRequests == 0
+                }
+            let answer = isFirst ? nil : timelines(batch, of: app, contents: contents, at: time)
+            guard let (bytes, answers) = answer else {
+                if !isFirst { counters.withLock { $0.failedRequests += 1 } }
                 return SampleRefusal(
                     status: .serviceUnavailable, code: "unavailable", message: "a fault that was asked for"
                 ).response

@@ -347,7 +347,8 @@ struct ExplanationTests {
         #expect(Self.explain().tokensLeftTomorrow == 21)
         let some = Self.explain { $0.ledger = Self.spent(6, of: 50) }
         #expect(some.tomorrow == time("2026-06-23T00:00:00Z") && some.tokensLeftTomorrow == 16)
-        #expect(some.budget.hasPrefix("50 in 24 h: 15 left, one more at 2026-06-22T10:"), "\(some.budget)")
+        let start = "50 in 24 h: 15 can be used at once, one more at 2026-06-22T10:"
+        #expect(some.budget.hasPrefix(start), "\(some.budget)")
         #expect(some.budget.hasSuffix("; 16 when tomorrow begins at 2026-06-23T00:00:00Z (in 14 h 0 min)"))
 
         // The tokens of now come back ten minutes after tomorrow's 10:00.

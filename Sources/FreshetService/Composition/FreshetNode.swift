@@ -175,7 +175,9 @@ package final class FreshetNode: Sendable {
             if let console { front.append(console.history.recorder(of: metrics, every: settings.metricsInterval)) }
         }
         front.append(
-            ReadinessReporter(process: process, role: settings.role, readiness: readiness, pool: pool))
+            ReadinessReporter(
+                process: process, role: settings.role, readiness: readiness, failures: { workers?.failures ?? [] },
+                pool: pool))
         // Services stop in reverse order: the decisions after the workers, which record them.
         var back: [any Service] = decisions.map { [$0] } ?? []
         if let workers { back += [listener(), workers.kindRecorder, workers] }

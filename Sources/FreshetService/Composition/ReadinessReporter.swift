@@ -6,12 +6,14 @@ import Waiting
 import WidgetAPI
 import WidgetStore
 
-/// Reports the readiness of a process to the database, where consoles and the doctor find it.
+/// Reports the readiness of a process and the failures of providers to the database, where consoles and the doctor find it.
 struct ReadinessReporter: Service, CustomStringConvertible {
     /// The process among those that report.
     let process: UInt128
     let role: ProcessRole
     let readiness: Readiness
+    /// Failures of providers in this process.
+    let failures: @Sendable () -> [ReportedFailure]
     let pool: PostgresPool
 
     /// Interval of the reports.
@@ -27,7 +29,8 @@ struct ReadinessReporter: Service, CustomStringConvertible {
                 let obstacles = await readiness.obstacles(maximumAge: Self.interval)
                 // A report that fails is missed for a while only; a missing database is logged elsewhere.
                 _ = try? await PostgresPool.inBackground {
-                    try await pool.execute(.reportProcess(process, role: role.rawValue, obstacles: obstacles))
+                    try await pool.execute(
+                        .reportProcess(process, role: role.rawValue, obstacles: obstacles, failures: failures()))
                 }
                 try await Task.sleep(for: Self.interval)
             }

@@ -84,6 +84,24 @@ final class ProviderProtection: Sendable {
         return Dictionary(records.filter { $1.answeredAt != nil || $1.failedAt != nil }) { $1 }
     }
 
+    /// Time for which the error of single timelines counts as one of the provider.
+    private static let itemErrorAge = Duration.seconds(600)
+
+    /// Providers whose latest request failed, or whose answers had errors of single timelines a short while ago; the
+    /// latest ones first, at most ``ReportedFailure/most``.
+    func failures(at now: Timestamp = .now()) -> [ReportedFailure] {
+        let records = providers.withLock { $0.map { ($0.key, $0.value.record) } }
+        let found = records.compactMap { key, record -> ReportedFailure? in
+            if let failedAt = record.failedAt, failedAt > record.answeredAt ?? .distantPast {
+                return ReportedFailure(
+                    app: key.app, provider: key.url, message: record.failure ?? "the request failed", at: failedAt)
+            }
+            guard let failedAt = record.itemFailedAt, now - failedAt < Self.itemErrorAge else { return nil }
+            return ReportedFailure(app: key.app, provider: key.url, message: record.itemFailure ?? "", at: failedAt)
+        }
+        return Array(found.sorted { $0.at > $1.at }.prefix(ReportedFailure.most))
+    }
+
     // MARK: Breakers
 
     /// Takes breakers that have changed since they were last taken, with their states.

@@ -18,33 +18,20 @@ struct FailingProvider: Sendable {
 }
 
 extension ConsoleVisit {
-    /// Time for which the error of single timelines counts as one of the provider.
-    private static let itemErrorAge = Duration.seconds(600)
-
-    /// Failing providers of the app: those with open breakers, and others as far as this process knows.
+    /// Failing providers of the app: those with open breakers, and others with a latest failure.
     private func failingProviders(_ outages: [ProviderOutage]) -> [FailingProvider] {
         let open = outages.map { outage in
             FailingProvider(
                 url: outage.provider, isOpen: true, message: outage.message, failedAt: outage.since,
                 probeAt: outage.probeAt)
         }
-        let health = (console.configuration.providerHealth(app) ?? [:]).sorted { $0.key < $1.key }
-        return open
-            + health.compactMap { url, health in
-                open.contains { Text.equal($0.url, url) } ? nil : Self.failing(url, health)
-            }
-    }
-
-    private static func failing(_ url: String, _ health: JSONValue) -> FailingProvider? {
-        func time(_ name: String) -> Timestamp? { health[name]?.stringValue.flatMap { Timestamp(rfc3339: $0) } }
-        let (failedAt, itemFailedAt) = (time("failedAt"), time("itemFailedAt"))
-        if let failedAt, failedAt > time("answeredAt") ?? .distantPast {
-            return FailingProvider(
-                url: url, isOpen: false, message: health["failure"]?.stringValue, failedAt: failedAt)
+        let others = state.processes.failures(of: app).filter { failure in
+            !outages.contains { Text.equal($0.provider, failure.provider) }
         }
-        guard let itemFailedAt, Timestamp.now() - itemFailedAt < itemErrorAge else { return nil }
-        return FailingProvider(
-            url: url, isOpen: false, message: health["itemFailure"]?.stringValue, failedAt: itemFailedAt)
+        return open
+            + others.map {
+                FailingProvider(url: $0.provider, isOpen: false, message: $0.message, failedAt: $0.at)
+            }
     }
 
     /// A line of the verdict.
@@ -57,24 +44,32 @@ extension ConsoleVisit {
     ) -> [String: Any] {
         var lines = notReady
         // While the app is paused, nothing else is the reason for what its widgets show.
-        lines += pauses(of: kinds, states)
+        lines += appPause(kinds, states)
         lines += failingProviders(outages).map(Self.line)
         lines += Self.overdue(states, oldest)
         lines += charts.enumerated().compactMap { index, chart in
             guard chart.state == .firing, let alert = chart.alert else { return nil }
             return ("bad", "The alert \(alert.name) fires: \(chart.title)", "#chart-\(index)")
         }
+        lines += Self.pauses(of: kinds, states)
         lines += [
             (WidgetState.failing, "Failed at the last fetch: %@"), (.stale, "Stale, with a reload to come: %@"),
         ].compactMap { Self.line($0, states, $1) }
         return [
-            "headline": lines.first?.text ?? "Every widget is up to date",
-            "style": lines.first?.style ?? "good", "link": lines.first?.link ?? "",
+            "headline": lines.first?.text ?? Self.calm(states),
+            "style": lines.first?.style ?? (states.isTruncated ? "" : "good"), "link": lines.first?.link ?? "",
             "lines": lines.dropFirst().map {
                 ["style": $0.style, "text": ConsolePage.value(.string($0.text)), "link": $0.link] as [String: Any]
             },
             "isTruncated": states.isTruncated, "examined": ConsolePage.grouped("\(WidgetState.examined)"),
         ]
+    }
+
+    /// The headline when nothing is wrong, as far as was looked at.
+    static func calm(_ states: WidgetStates) -> String {
+        states.isTruncated
+            ? "Nothing is wrong with the first \(ConsolePage.grouped("\(WidgetState.examined)")) widgets"
+            : "Every widget is up to date"
     }
 
     private var notReady: [Line] {
@@ -89,23 +84,26 @@ extension ConsoleVisit {
         return [line(slow: false, "Not ready"), line(slow: true, "Slow")].compactMap(\.self)
     }
 
-    /// The pause of the app, or else those of its kinds, with who paused them and why.
-    private func pauses(of kinds: [RegisteredKind], _ states: WidgetStates) -> [Line] {
-        func line(_ name: String, _ pause: OperatorAction, _ count: Int, kind: String?) -> Line {
-            let since = pause.at.wholeSeconds
-            let widgets = "\(ConsolePage.grouped("\(count)")) widget\(count == 1 ? " waits" : "s wait")"
-            return (
-                "warn", "\(name) is paused by \(pause.operatorName) since \(since): \(widgets)\(pause.reasonWords)",
-                Self.link("/widgets", [("kind", kind), ("state", WidgetState.paused.rawValue)])
-            )
-        }
-        if let pause = kinds.lazy.compactMap(\.appPause).first {
-            return [line("The app \(app)", pause, states.count(of: .paused), kind: nil)]
-        }
-        return kinds.compactMap { kind in
+    /// The pause of the app, with who paused it and why.
+    private func appPause(_ kinds: [RegisteredKind], _ states: WidgetStates) -> [Line] {
+        guard let pause = kinds.lazy.compactMap(\.appPause).first else { return [] }
+        return [Self.line("The app \(app)", pause, states.count(of: .paused), kind: nil)]
+    }
+
+    private static func pauses(of kinds: [RegisteredKind], _ states: WidgetStates) -> [Line] {
+        kinds.compactMap { kind in
             let name = kind.definition.name
             return kind.pause.map { line("The kind \(name)", $0, states.byKind[name]?[.paused] ?? 0, kind: name) }
         }
+    }
+
+    private static func line(_ name: String, _ pause: OperatorAction, _ count: Int, kind: String?) -> Line {
+        let widgets = "\(ConsolePage.grouped("\(count)")) widget\(count == 1 ? " waits" : "s wait")"
+        return (
+            "warn",
+            "\(name) is paused by \(pause.operatorName) since \(pause.at.wholeSeconds): \(widgets)\(pause.reasonWords)",
+            link("/widgets", [("kind", kind), ("state", WidgetState.paused.rawValue)])
+        )
     }
 
     private static func line(_ provider: FailingProvider) -> Line {
@@ -113,7 +111,10 @@ extension ConsoleVisit {
         let error = provider.message.map { ": \($0)" } ?? ""
         let next = provider.probeAt.flatMap { $0 > .now() ? ", the next one at \($0.wholeSeconds)" : nil } ?? ""
         let pause = provider.isOpen ? "; it gets no requests until a probe succeeds\(next)" : ""
-        return ("bad", "The provider \(provider.url) failed\(time)\(error)\(pause)", Self.link("/providers", []))
+        return (
+            "bad", "The provider \(provider.url) failed\(time)\(error)\(pause)",
+            link("/widgets", [("state", WidgetState.failing.rawValue)])
+        )
     }
 
     /// Overdue widgets, or the oldest overdue list of a kind of which no widget is counted.
@@ -144,6 +145,10 @@ extension ConsoleVisit {
 
 extension ConsoleVisit {
     func overview() async throws -> ConsolePage {
+        guard !state.isWithoutDatabase else {
+            let verdict = verdict([], [], [], WidgetStates(), nil)
+            return page("overview", title: "Overview", verdict.merging(["isUnread": true]) { $1 })
+        }
         // At the same time: this page is read when the database is slow.
         async let readCounts = run("countDeadLetters") { try await $0.deadLetterCounts(for: $1) }.map(\.count)
         async let readStatistics = run("consoleStatistics") { try await $0.statistics(days: 1, for: $1) }

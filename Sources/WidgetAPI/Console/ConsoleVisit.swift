@@ -98,7 +98,13 @@ struct ConsoleVisit: Sendable {
                     "process": process, "name": obstacle.name, "reason": ConsolePage.value(.string(obstacle.reason)),
                 ] as [String: Any]
             }
-            page.banner = ConsolePage.render("banner", ["obstacles": obstacles])
+            let isSlow = state.obstacles.allSatisfy(\.obstacle.isSlow)
+            page.banner = ConsolePage.render(
+                "banner",
+                [
+                    "obstacles": obstacles, "style": isSlow ? "warn" : "bad",
+                    "title": isSlow ? "Everything works, but not all of it fast" : "Not everything works",
+                ])
         }
         page.scripts = ["console.js"]
         return page

@@ -8,8 +8,17 @@ import WidgetStore
 struct InstallationState: Sendable {
     /// What processes are not ready for, each with the processes in words.
     var obstacles: [(process: String, obstacle: ProcessObstacle)]
+    /// Processes that report.
+    let processes: [ReportedProcess]
     /// Whether the installation has several apps, so that its figures are not those of one.
     let isShared: Bool
+
+    /// Whether nothing can be read from the database, as far as this process knows.
+    var isWithoutDatabase: Bool {
+        obstacles.contains { $0.process == Self.ownProcess && $0.obstacle.name == "postgres" && !$0.obstacle.isSlow }
+    }
+
+    fileprivate static let ownProcess = "this process"
 }
 
 extension Console {
@@ -27,23 +36,24 @@ extension Console {
         let isAlone = own.contains {
             !$0.obstacle.isSlow && ["postgres", "migrations"].contains($0.obstacle.name)
         }
-        let others = isAlone ? [] : await obstaclesOfOthers()
+        let processes = isAlone ? [] : await reportedProcesses()
+        let others = processes.obstacles(except: configuration.process)
         let isShared = routes.isShared
         func words(_ found: RoleObstacle, _ process: String) -> (process: String, obstacle: ProcessObstacle) {
             (process, isShared ? found.withoutForeignDetails.obstacle : found.obstacle)
         }
         return InstallationState(
-            obstacles: own.map { words($0, "this process") } + others.map { words($0, $0.processWords) },
-            isShared: isShared)
+            obstacles: own.map { words($0, InstallationState.ownProcess) } + others.map { words($0, $0.processWords) },
+            processes: processes, isShared: isShared)
     }
 
-    private func obstaclesOfOthers() async -> [RoleObstacle] {
+    private func reportedProcesses() async -> [ReportedProcess] {
         let routes = routes
         let read = try? await withTimeLimit(Self.readingLimit) {
             _ = try await routes.directory.directory(maximumAge: .seconds(60))
             return try await routes.store.query(.listProcesses())
         }
-        return (read ?? nil)?.obstacles(except: configuration.process) ?? []
+        return (read ?? nil) ?? []
     }
 }
 

@@ -20,6 +20,8 @@ package struct ExplainedWidget: Sendable {
     package let registration: Registration?
     /// What processes of the installation are not ready for, or find slow.
     package let unready: [RoleObstacle]
+    /// The latest failure of its provider; nil unless its last fetch failed.
+    package let failure: ReportedFailure?
 }
 
 extension ExplainedWidget {
@@ -39,8 +41,15 @@ extension ExplainedWidget {
         self.ignored = ignored
         let keys = [explanation.widget, explanation.user, explanation.device]
         // A reader's role may not have been granted a new table yet.
-        let unready = (try? await store.query(.listProcesses()))?.obstacles() ?? []
+        let processes = (try? await store.query(.listProcesses())) ?? []
+        let unready = processes.obstacles()
         self.unready = isForTenant ? unready.map(\.withoutForeignDetails) : unready
+        let facts = explanation.timeline?.facts
+        failure =
+            facts?.decision == .failed
+            ? processes.failures(of: app).first { failure in
+                facts?.provider.map { Text.equal($0, failure.provider) } ?? false
+            } : nil
         refused = try await store.query(.refusedRequests(app: app, keys: keys))
         events = await lookup.events(explanation.timeline?.causes ?? [], of: app)
         registration = try await store.query(
@@ -74,6 +83,7 @@ extension ExplainedWidget {
             object["pause"] = ["kind": facts.kindPause?.json ?? .null, "app": facts.appPause?.json ?? .null]
             object["shows"] = timeline.shownJSON
             object["outage"] = facts.outage?.json ?? .null
+            object["providerFailure"] = failure.map { ["message": .string($0.message), "at": .time($0.at)] } ?? .null
             object["history"] = .array(timeline.history.map(\.json))
         } else {
             let isReplaced = !widget.isRemoved && widget.timeline == nil

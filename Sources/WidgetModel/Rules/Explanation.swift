@@ -108,7 +108,7 @@ package struct Explanation: Sendable {
     package var budget: String {
         guard !rules.developerMode else { return "lifted by developer mode" }
         let next = nextTokenAt.map { ", one more \($0.words(from: now))" } ?? ""
-        return "\(reloadsADay) in 24 h: \(tokensLeft) left\(next); "
+        return "\(reloadsADay) in 24 h: \(tokensLeft) can be used at once\(next); "
             + "\(tokensLeftTomorrow) when tomorrow begins \(tomorrow.words(from: now))"
     }
 }
@@ -152,6 +152,8 @@ package struct ReloadFacts: Sendable {
     package var isRetired = false
     /// Open breakers of its kind's provider; nil without any.
     package var outage: ProviderOutage?
+    /// URL of its provider.
+    package var provider: String?
     /// Requests of sweeps that match it and have not reached it, of the first thousand that wait; nil if none of these
     /// matches, and more wait.
     package var sweepsAhead: Int64? = 0

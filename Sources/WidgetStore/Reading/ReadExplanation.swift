@@ -51,6 +51,7 @@ private func facts(
     facts.cancellation = try row.operatorAction(at: "cancelled_at", by: "cancelled_by", reason: "cancel_reason")
     facts.sweepsAhead = try row.optional("sweep_events")
     facts.isRetired = try row.optional("retired_at", as: Timestamp.self) != nil
+    facts.provider = try row.optional("provider")
     if try row.optional("outage_since", as: Timestamp.self) != nil {
         facts.outage = try ProviderOutage(of: row.value("provider"), row)
     }

@@ -2,6 +2,7 @@
 
 package import JSON
 package import PostgresClient
+package import WidgetModel
 
 /// A dependency that a process is not ready for, or that is slow.
 package struct ProcessObstacle: Hashable, Sendable {
@@ -28,6 +29,34 @@ package struct ProcessObstacle: Hashable, Sendable {
     }
 }
 
+/// The latest failure of an app's provider in a worker process.
+package struct ReportedFailure: Hashable, Sendable {
+    /// Most failures that a process reports.
+    package static let most = 100
+
+    package let app: String
+    /// URL of the provider.
+    package let provider: String
+    package let message: String
+    package let at: Timestamp
+
+    package init(app: String, provider: String, message: String, at: Timestamp) {
+        (self.app, self.provider, self.message, self.at) = (app, provider, message, at)
+    }
+
+    fileprivate var json: JSONValue {
+        ["app": .string(app), "provider": .string(provider), "message": .string(message), "at": .time(at)]
+    }
+
+    fileprivate init?(_ json: JSONValue) {
+        guard let app = json["app"]?.stringValue, let provider = json["provider"]?.stringValue,
+            let message = json["message"]?.stringValue,
+            let at = json["at"]?.stringValue.flatMap({ Timestamp(rfc3339: $0) })
+        else { return nil }
+        self.init(app: app, provider: provider, message: message, at: at)
+    }
+}
+
 /// Readiness of a process as it reported it last.
 package struct ReportedProcess: Hashable, Sendable {
     package let id: UInt128
@@ -35,6 +64,8 @@ package struct ReportedProcess: Hashable, Sendable {
     package let role: String
     /// Empty for a ready process.
     package let obstacles: [ProcessObstacle]
+    /// Providers whose latest request failed, or whose answers had errors of single timelines a short while ago.
+    package var failures: [ReportedFailure] = []
 }
 
 /// An obstacle of the processes of a role, or a required role that no process has.
@@ -57,10 +88,11 @@ package struct RoleObstacle: Hashable, Sendable {
         }
     }
 
-    /// The obstacle for an operator of one of several apps: reasons of ingest name apps and topics.
+    /// The obstacle for an operator of one of several apps: reasons name servers, topics and other apps. That of a
+    /// missing role and of a slow dependency are Freshet's own sentences.
     package var withoutForeignDetails: RoleObstacle {
-        guard obstacle.name == "ingest", processes > 0 else { return self }
-        let reason = "events are not applied; an administrator sees the reason with `freshet doctor`"
+        guard processes > 0, !obstacle.isSlow else { return self }
+        let reason = "does not work; an administrator sees the reason with `freshet doctor`"
         return RoleObstacle(
             role: role, processes: processes, obstacle: ProcessObstacle(name: obstacle.name, reason: reason))
     }
@@ -73,6 +105,15 @@ private let requiredRoles = [
 ]
 
 extension [ReportedProcess] {
+    /// The latest failure of each provider of an app, by URL.
+    package func failures(of app: String) -> [ReportedFailure] {
+        let latest = lazy.flatMap(\.failures).filter { Text.equal($0.app, app) }
+            .reduce(into: [String: ReportedFailure]()) { found, failure in
+                if found[failure.provider].map({ $0.at < failure.at }) ?? true { found[failure.provider] = failure }
+            }
+        return latest.values.sorted { $0.provider < $1.provider }
+    }
+
     /// What the processes are not ready for, equal obstacles of a role once, and required roles that none has; nothing
     /// without any process, since those of earlier versions do not report.
     ///
@@ -100,18 +141,21 @@ extension [ReportedProcess] {
 private let processMemory = "interval '30 seconds'"
 
 extension PostgresStatement where Self == Statements {
-    /// Reports a process's readiness, every few seconds, and forgets processes that have long been silent.
+    /// Reports a process's readiness and the failures of providers, every few seconds, and forgets processes that have
+    /// long been silent.
     package static func reportProcess(
-        _ id: UInt128, role: String, obstacles: [ProcessObstacle]
+        _ id: UInt128, role: String, obstacles: [ProcessObstacle], failures: [ReportedFailure] = []
     ) -> PostgresQuery<Void> {
         PostgresQuery(
             """
             WITH gone AS (
                 DELETE FROM process WHERE seen_at < now() - interval '1 hour' AND id <> $1::uuid
             )
-            INSERT INTO process (id, role, obstacles) VALUES ($1::uuid, $2::text, $3::text)
-            ON CONFLICT (id) DO UPDATE SET role = excluded.role, obstacles = excluded.obstacles, seen_at = now()
-            """, id, role, JSONValue.array(obstacles.map(\.json)).canonical)
+            INSERT INTO process (id, role, obstacles, failures) VALUES ($1::uuid, $2::text, $3::text, $4::text)
+            ON CONFLICT (id) DO UPDATE
+            SET role = excluded.role, obstacles = excluded.obstacles, failures = excluded.failures, seen_at = now()
+            """, id, role, JSONValue.array(obstacles.map(\.json)).canonical,
+            JSONValue.array(failures.prefix(ReportedFailure.most).map(\.json)).canonical)
     }
 
     /// Forgets a process that stops in order.
@@ -123,15 +167,16 @@ extension PostgresStatement where Self == Statements {
     package static func listProcesses() -> PostgresQuery<ReportedProcess> {
         PostgresQuery(
             """
-            SELECT p.id, p.role, p.obstacles FROM process p
+            SELECT p.id, p.role, p.obstacles, p.failures FROM process p
             WHERE p.seen_at > now() - \(processMemory)
             ORDER BY p.role, p.id
             """
         ) { row in
-            let obstacles = try? JSONValue.parse(row.value("obstacles", as: String.self)).arrayValue
+            func array(_ text: String) -> [JSONValue] { (try? JSONValue.parse(text).arrayValue) ?? [] }
             return try ReportedProcess(
                 id: row.value("id"), role: row.value("role"),
-                obstacles: (obstacles ?? []).compactMap(ProcessObstacle.init))
+                obstacles: array(row.value("obstacles")).compactMap(ProcessObstacle.init),
+                failures: array(row.value("failures")).compactMap(ReportedFailure.init))
         }
     }
 }

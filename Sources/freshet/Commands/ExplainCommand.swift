@@ -147,6 +147,9 @@ extension ExplainedWidget {
         add("next", text: "\(explanation.next)")
         for note in explanation.notes { add("", text: "\(note)") }
         add("last", text: "\(explanation.last)")
+        if let failure {
+            add("", text: "latest failure of \(failure.provider): \(failure.message) \(failure.at.words(from: now))")
+        }
         addRefused(add)
         add("requested", text: requested(facts))
         for event in events {

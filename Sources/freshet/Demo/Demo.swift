@@ -79,7 +79,7 @@ final class Demo: Sendable {
             onStored: { timeline, cause in latency.noteStored(timeline, cause) },
             findings: { app in await doctor.findings(of: app) })
         provider = SampleProvider(
-            seed: plan.seed, faults: SampleProvider.Faults(requestFailures: 0.1, apps: [.rangers]),
+            seed: plan.seed, faults: SampleProvider.Faults(requestFailures: 0.1, failsFirst: true, apps: [.rangers]),
             maximumTracked: 1_000_000, logger: logger, onListening: providerPort.listens(on:))
     }
 
@@ -302,7 +302,7 @@ final class Demo: Sendable {
         let found = await Doctor(settings: settings, warnings: [], timeLimit: .seconds(10)).findings()
         let problems = found.count { $0.severity == .problem }
         let warnings = found.count { $0.severity == .warning }
-        return "\(Figure.counted(problems, "problem")), \(Figure.counted(warnings, "warning")) of a demo's settings"
+        return "\(Figure.counted(problems, "problem")), \(Figure.counted(warnings, "warning"))"
     }
 
     /// Compares what was requested with what has been rendered, stored and published.
@@ -358,7 +358,7 @@ final class Demo: Sendable {
         let next = plan.schedule.rotations.first { $0.from > plan.plannedAt }
         return [
             "  stack \(key.stack) of \(key.user): \(name(last)) is on top: \(last.reason.words)",
-            next.map { "    next \(name($0)) at \($0.from.rfc3339): \($0.reason.words)" },
+            next.map { "    next \(name($0)) at \($0.from.wholeSeconds): \($0.reason.words)" },
         ].compactMap { $0 }
     }
 
@@ -464,10 +464,14 @@ extension Demo {
             ("events published", "\(traffic.counts.events)"),
             ("events applied", "\(node.metrics.decidedEvents)"), ("reloads due", "\(due)"),
             ("timelines stored", "\(completed) (\(Figure.digits(perSecond))/s)"),
-            ("provider requests", "\(answered.requests) of \(Figure.digits(answered.meanBatch)) timelines"),
-            ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
-            ("a sample widget", try await sample()),
         ]
+            + (plan.world.manifest == nil
+                ? [("provider requests", "\(answered.requests) of \(Figure.digits(answered.meanBatch)) timelines")]
+                : [])
+            + [
+                ("event → stored", "p50 \(Figure.digits(latency.p50)) ms, p99 \(Figure.digits(latency.p99)) ms"),
+                ("a sample widget", try await sample()),
+            ]
     }
 
     /// The entry that the first person's purchases widget shows now.

@@ -17,6 +17,8 @@ struct DemoProcessTests {
             let (out, err) = (process.standardOutput, process.standardError)
             #expect(exit == FreshetProcess.Exit(status: 0, isSignal: false), "\(out.suffix(2_000))\n\(err)")
             #expect(out.split(separator: "\n").contains("  lost: 0"), "\(out.suffix(2_000))")
+            let words = out.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            #expect(!words.contains(" 0 requests of the rangers failed") && words.contains("of the rangers failed"))
             // 60 people with 5 widgets each; weather widgets are shared by the people of 40 cities.
             #expect(out.contains("300 / 280 "), "\(out.suffix(2_000))")
 

@@ -83,7 +83,8 @@ struct ConsoleActionTests {
             let reason = ["confirmed": "yes", "reason": "the \"bank\" <migrates>"]
             #expect(try await browser.post("/console/app/pause", from: "/console/kinds", reason).status == 303)
             let line = try await Self.headline(browser)
-            #expect(line.contains("The app com.example.bank is paused by night@example.com since <time datetime=\"20"), "\(line)")
+            let start = "The app com.example.bank is paused by night@example.com since <time datetime=\"20"
+            #expect(line.contains(start), "\(line)")
             #expect(
                 line.contains("3 widgets wait; reason: &quot;the \\&quot;bank\\&quot; &lt;migrates&gt;&quot;"),
                 "\(line)")
@@ -110,6 +111,13 @@ struct ConsoleActionTests {
             let answer = try await api.ask(.put, "\(TestAPI.base)/kinds/DueDate/pause?reason=wrong+dates").document
             let name = try #require(answer["pause"]?["by"]?.stringValue)
             #expect(answer["pause"]?["reason"] == "wrong dates" && answer["pause"]?["at"] == answer["pausedAt"])
+            _ = try await store.pool.query(.registerWorker(1))
+            let app = try #require(try await store.directory().apps[TestKinds.app])
+            let outage = BreakerState(
+                app: app.name, appID: app.id, provider: "http://127.0.0.1:1/bank", rest: .seconds(30),
+                message: "answered with status 503")
+            _ = try await store.pool.execute(.recordBreakers([outage], worker: 1))
+            #expect(try await Self.headline(browser).contains("http://127.0.0.1:1/bank failed"))
             let text = try await browser.get("/console").text
             #expect(
                 text.contains("The kind DueDate is paused by \(name) since <time datetime=\"20")

@@ -76,20 +76,7 @@ struct ConsoleStateTests {
 
     @Test("The overview begins with what is overdue, failing and stale, each with a link to a filtered list")
     func verdict() async throws {
-        let console = try ConsoleConfiguration.test {
-            $0.providerHealth = { _ in
-                [
-                    "http://p.example.com": [
-                        "failedAt": "2026-06-22T10:00:05Z", "failure": "the connection is refused",
-                    ],
-                    "http://q.example.com": [
-                        "breaker": "closed", "answeredAt": "2026-06-22T10:00:05Z", "itemFailedAt": .time(.now()),
-                        "itemFailure": "busy: try later",
-                    ], "http://r.example.com": ["breaker": "closed", "answeredAt": "2026-06-22T10:00:05Z"],
-                ]
-            }
-        }
-        try await Self.withBrowser(console: console) { store, browser in
+        try await Self.withBrowser { store, browser in
             try await store.place([.test("w2", user: "u2"), .test("w3", kind: "DueDate")])
             _ = try await store.pool.query(.registerWorker(1))
             let app = try #require(try await store.directory().apps[TestKinds.app])
@@ -97,6 +84,14 @@ struct ConsoleStateTests {
                 app: app.name, appID: app.id, provider: "http://127.0.0.1:1/bank", rest: .seconds(30),
                 message: "answered with status 503")
             _ = try await store.pool.execute(.recordBreakers([outage], worker: 1))
+            // As worker processes report them; this one has no workers.
+            let date = try #require(Timestamp(rfc3339: "2026-06-22T10:00:05Z"))
+            let failures = [("p", app.name, "the connection is refused"), ("r", "com.example.other", "secret")].map {
+                ReportedFailure(app: $1, provider: "http://\($0).example.com", message: $2, at: date)
+            }
+            let item = ReportedFailure(
+                app: app.name, provider: "http://q.example.com", message: "busy: try later", at: .now())
+            _ = try await store.pool.execute(.reportProcess(7, role: "all", obstacles: [], failures: failures + [item]))
             try await store.sql(
                 """
                 UPDATE timeline SET listed_at = now() - interval '2 minutes' WHERE user_id = 'u1';
@@ -123,6 +118,23 @@ struct ConsoleStateTests {
             #expect(kinds.contains(">DueDate</a>") && !kinds.contains(">Weather</a>"))
             #expect(try await browser.get("/console/widgets?state=late").text.contains("expected one of paused"))
         }
+    }
+
+    @Test("Without the database the overview has its verdict alone")
+    func unread() async throws {
+        try await Self.withBrowser(checks: [ReadinessCheck(name: "postgres") { "no connection" }]) { _, browser in
+            let text = try await browser.get("/console").text
+            #expect(text.contains("Not ready: postgres") && text.contains("the database cannot be read"))
+            #expect(!text.contains("id=\"figures\""))
+        }
+    }
+
+    @Test("Beyond the widgets that are counted the verdict does not say that all is well")
+    func truncated() {
+        var states = WidgetStates()
+        #expect(ConsoleVisit.calm(states) == "Every widget is up to date")
+        states.isTruncated = true
+        #expect(ConsoleVisit.calm(states) == "Nothing is wrong with the first 10,000 widgets")
     }
 
     @Test("Without anything wrong the verdict says so")

@@ -3,6 +3,7 @@
 import PostgresClient
 import TestSupport
 import Testing
+import WidgetModel
 
 @testable import WidgetStore
 
@@ -42,6 +43,13 @@ struct ProcessesTests {
             _ = try await pool.execute(.forgetProcess(2))
             try await store.sql("UPDATE process SET seen_at = now() - interval '40 seconds'")
             #expect(try await pool.query(.listProcesses()).isEmpty)
+            let date = try #require(Timestamp(rfc3339: "2026-06-22T10:00:05Z"))
+            let failures = ["a", "b", "a"].enumerated().map { index, app in
+                ReportedFailure(app: app, provider: "http://p", message: "\(index)", at: date + .seconds(index))
+            }
+            _ = try await pool.execute(.reportProcess(1, role: "workers", obstacles: [], failures: failures))
+            let reported = try await pool.query(.listProcesses())
+            #expect(reported.failures(of: "a").map(\.message) == ["2"], "the latest of the app's own")
             let slow = ProcessObstacle(name: "postgres", reason: "slow", isSlow: true)
             _ = try await pool.execute(.reportProcess(1, role: "ingest", obstacles: [slow]))
             #expect(try await pool.query(.listProcesses()).map(\.obstacles) == [[slow]])
