@@ -117,7 +117,7 @@ struct ConsolePagesTests {
                     #expect(page.contains("when tomorrow begins") != isLifted)
                 }
                 #expect(kind.contains("for one of 1 timelines without") != isLifted)
-                #expect(widget.contains("0 of 40 reloads left in 24 h, one more") != isLifted)
+                #expect(widget.contains("40 reloads in 24 h: 0 can be used at once, one more") != isLifted)
             }
         }
     }
