@@ -39,6 +39,8 @@ struct AlertChart: Sendable {
     var firesForAll = false
     /// Time for which the alert waits, in seconds.
     var hold = 300.0
+    /// A number that must be exceeded as well, so that few things make no alert.
+    var minimum: (number: Chart.Series, value: Double)?
 
     var hasFigures: Bool { lines.contains { $0.highest != nil } }
 
@@ -54,7 +56,8 @@ struct AlertChart: Sendable {
             let isHeld = line.points.contains { $0.x <= -hold && $0.value != nil }
             return isHeld && recent.allSatisfy { $0.value.map { $0 > threshold } ?? false }
         }
-        return firesForAll ? fire.allSatisfy { $0 } : fire.contains(true)
+        let isEnough = minimum.map { minimum in minimum.number.latest.map { $0 > minimum.value } ?? false } ?? true
+        return isEnough && (firesForAll ? fire.allSatisfy { $0 } : fire.contains(true))
     }
 }
 
@@ -94,7 +97,8 @@ extension ConsoleVisit {
                     history.percentage(
                         "in \(window)", part: own(catalogue.deliveryMissed, window),
                         of: own(catalogue.deliveryChanges, window))
-                }, alert: .deliveryLate, limit: 5, thresholds: [30, 15], firesForAll: true, hold: 900),
+                }, alert: .deliveryLate, limit: 5, thresholds: [30, 15], firesForAll: true, hold: 900,
+                minimum: (history.gauge("changes", of: own(catalogue.deliveryChanges, "1h")), 100)),
             AlertChart(
                 title: "Open breakers", unit: "",
                 lines: [history.gauge("open", of: own(catalogue.breakerState))], alert: .breakerOpen, limit: 0,

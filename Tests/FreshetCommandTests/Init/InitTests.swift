@@ -39,6 +39,18 @@ extension ScriptTests {
             return process
         }
 
+        /// Expects the package manager to read the package.
+        private static func expectPackage(in folder: String) async throws {
+            let process = Process()
+            process.executableURL = URL(filePath: "/usr/bin/env")
+            process.arguments = ["swift", "package", "--package-path", folder, "dump-package"]
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            try process.runAndCloseFiles()
+            try await eventually("the package is read") { !process.isRunning }
+            #expect(process.terminationStatus == 0)
+        }
+
         @Test(
             "Its providers check signatures and keep the contract: lint has at most notes",
             arguments: ["python", "swift"])
@@ -48,6 +60,7 @@ extension ScriptTests {
                 #expect(written.status == 0, "\(written.err)")
                 let secret = try FileManager.default.attributesOfItem(atPath: "\(folder)/provider.secret")
                 #expect(secret[.posixPermissions] as? Int == 0o600)
+                if language == "swift" { try await Self.expectPackage(in: folder) }
                 let process = try Self.start(language, in: folder)
                 defer { process.terminate() }
                 // It listens a moment after its start, and a busy machine may exceed a time limit.

@@ -184,12 +184,12 @@ struct ConsoleStateTests {
 
     @Test("A chart is ok within its limit, and fires once its figures have been over the thresholds for long enough")
     func alerts() {
-        func state(_ values: [Double?], every seconds: Double = 60) -> AlertChart.State {
+        func state(_ values: [Double?], every seconds: Double = 60, of number: Double = 200) -> AlertChart.State {
             let count = Double(values.count - 1)
             let points = values.enumerated().map { (x: (Double($0) - count) * seconds, value: $1) }
             return AlertChart(
                 title: "t", unit: "s", lines: [Chart.Series("l", .line, points: points)], alert: .timelinesOverdue,
-                limit: 60, thresholds: [100]
+                limit: 60, thresholds: [100], minimum: (Chart.Series("n", .line, points: [(x: 0, value: number)]), 100)
             ).state
         }
         #expect(state([]) == .unknown && state([nil]) == .unknown)
@@ -198,5 +198,6 @@ struct ConsoleStateTests {
         #expect(state([200, 200]) == .exceeded, "not for five minutes")
         #expect(state(Array(repeating: 200, count: 7)) == .firing)
         #expect(state([200, 200, 200, 200, 10, 200, 200]) == .exceeded)
+        #expect(state(Array(repeating: 200, count: 7), of: 100) == .exceeded, "too few")
     }
 }
