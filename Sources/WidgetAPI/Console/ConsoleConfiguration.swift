@@ -2,6 +2,7 @@
 
 package import JSON
 package import WidgetModel
+import WidgetStore
 
 /// Settings of the console, and what it is given by the process that serves it.
 package struct ConsoleConfiguration: Sendable {
@@ -40,6 +41,16 @@ enum ConsoleAlert: String, CaseIterable {
     case metricsStale, deliveryLate, deliveryStalled, pushesRefused, webhookFails, webhookDisabled
 
     var name: String { "Freshet\(rawValue.prefix(1).uppercased())\(rawValue.dropFirst())" }
+
+    /// State of the widgets that it is about; nil if no state tells them.
+    var state: WidgetState? {
+        switch self {
+        case .timelinesOverdue: .overdue
+        case .timelinesStale: .stale
+        case .breakerOpen, .providerErrors: .failing
+        default: nil
+        }
+    }
 
     /// Address of the alert's entry.
     ///

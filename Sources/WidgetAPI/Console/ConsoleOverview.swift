@@ -49,7 +49,8 @@ extension ConsoleVisit {
         lines += Self.overdue(states, oldest)
         lines += charts.enumerated().compactMap { index, chart in
             guard chart.state == .firing, let alert = chart.alert else { return nil }
-            return ("bad", "The alert \(alert.name) fires: \(chart.title)", "#chart-\(index)")
+            let widgets = alert.state.map { Self.link("/widgets", [("state", $0.rawValue)]) }
+            return ("bad", "The alert \(alert.name) fires: \(chart.title)", widgets ?? "#chart-\(index)")
         }
         lines += Self.pauses(of: kinds, states)
         lines += [

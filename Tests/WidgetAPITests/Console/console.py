@@ -323,6 +323,8 @@ def verdict(console):
     assert "Not ready: kafka" in browser.run(text("#verdict h2"))
     assert "firing" in browser.run("[...document.querySelectorAll('.card h3')].find(h => h.textContent ==="
                                    " 'Oldest due timeline').parentElement.querySelector('.tag.bad').textContent")
+    assert browser.run("[...document.querySelectorAll('#verdict a')].find(a => a.textContent.includes("
+                       "'FreshetTimelinesOverdue')).getAttribute('href')") == "/console/widgets?state=overdue"
     console.submit("#verdict a[href*='state=failing']", "location.pathname === '/console/widgets'")
     assert browser.run("[...document.querySelectorAll('tbody th')].map(h => h.textContent.trim()).join()") == "w2"
     assert browser.run("document.querySelector('.states [aria-current]').textContent.trim()") == "1 failing"
