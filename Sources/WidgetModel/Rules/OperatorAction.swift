@@ -4,7 +4,7 @@ import JSON
 
 /// Operator of an action, and the reason given for it.
 package struct OperatorNote: Hashable, Sendable {
-    /// Longest reason, in UTF-16 code units, which browsers count too.
+    /// Longest reason, in Unicode scalars; browsers count UTF-16 code units, which are at least as many.
     package static let maximumReasonLength = 200
     /// Longest name of an operator, in Unicode scalars.
     private static let maximumNameLength = 256
@@ -23,7 +23,7 @@ package struct OperatorNote: Hashable, Sendable {
 
     /// What is wrong with a reason; nil for a valid one.
     package static func reasonProblem(_ text: String) -> String? {
-        let length = text.utf16.count
+        let length = text.unicodeScalars.count
         if length > maximumReasonLength { return "must be at most \(maximumReasonLength) characters, is \(length)" }
         return Text.containsControlCharacter(text) ? "must not contain line breaks or control characters" : nil
     }
