@@ -37,7 +37,7 @@ extension ConsoleVisit {
     /// A line of the verdict.
     private typealias Line = (style: String, text: String, link: String)
 
-    /// What is wrong with the app's widgets, worst first, for the template.
+    /// Values of the template for the verdict: everything that is wrong with the app's widgets, worst first.
     private func verdict(
         _ charts: [AlertChart], _ outages: [ProviderOutage], _ kinds: [RegisteredKind], _ states: WidgetStates,
         _ oldest: (kind: String, since: Timestamp)?

@@ -6,11 +6,11 @@ import WidgetStore
 
 /// State of the installation that every page of the console shows.
 struct InstallationState: Sendable {
-    /// What processes are not ready for, each with the processes in words.
+    /// Obstacles, each with its processes in words, such as "2 processes of the role ingest".
     var obstacles: [(process: String, obstacle: ProcessObstacle)]
     /// Processes that report.
     let processes: [ReportedProcess]
-    /// Whether the installation has several apps, so that its figures are not those of one.
+    /// Whether the installation has several apps. Its own figures and reasons are then hidden.
     let isShared: Bool
 
     /// Whether nothing can be read from the database, as far as this process knows.

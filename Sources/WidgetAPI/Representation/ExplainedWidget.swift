@@ -18,7 +18,7 @@ package struct ExplainedWidget: Sendable {
     package let ignored: [EventOutcome]
     /// Of the widget's device.
     package let registration: Registration?
-    /// What processes of the installation are not ready for, or find slow.
+    /// Dependencies that processes of the installation are not ready for, or find slow.
     package let unready: [RoleObstacle]
     /// The latest failure of its provider; nil unless its last fetch failed.
     package let failure: ReportedFailure?

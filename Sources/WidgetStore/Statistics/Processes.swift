@@ -114,8 +114,8 @@ extension [ReportedProcess] {
         return latest.values.sorted { $0.provider < $1.provider }
     }
 
-    /// What the processes are not ready for, equal obstacles of a role once, and required roles that none has; nothing
-    /// without any process, since those of earlier versions do not report.
+    /// Obstacles of the processes, and one for each required role that no process has. Equal obstacles of a role are
+    /// one. Empty without any process, since those of earlier versions do not report.
     ///
     /// - Parameter own: process whose obstacles are left out.
     package func obstacles(except own: UInt128? = nil) -> [RoleObstacle] {

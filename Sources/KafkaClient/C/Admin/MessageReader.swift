@@ -122,7 +122,6 @@ struct MessageReader: ~Copyable {
             let place = unsafe TopicPartition(
                 topic: String(cString: rd_kafka_topic_name(topic)), partition: message.pointee.partition)
             guard let wanted = offsets[place], answers[place] == nil else { continue }
-            deadline = ContinuousClock.now + timeout
             switch unsafe answer(message, Self.context(place)) {
             case .message(let offset):
                 var builder = BatchBuilder(maximumMessages: .max, maximumBytes: .max, topics: [place.topic])
@@ -132,6 +131,8 @@ struct MessageReader: ~Copyable {
             case .error(let error): answers[place] = .failure(error)
             case .passing(let error): failures[place] = error
             }
+            // Errors that pass come again and again while a broker is down.
+            if answers[place] != nil { deadline = ContinuousClock.now + timeout }
         }
         for (place, offset) in offsets where answers[place] == nil {
             answers[place] = .failure(failures[place] ?? silence(place, from: offset, Self.context(place)))
